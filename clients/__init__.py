@@ -1,0 +1,1 @@
+"""The device side: the NumPyClient, local training, model <-> arrays, and the wire format."""

@@ -1,0 +1,1 @@
+"""What is learned: models, data sets and partitions. Nothing here imports the rest of the product."""

@@ -1,0 +1,1 @@
+"""Hydra's configuration tree; a package so that an installed copy finds its yaml."""

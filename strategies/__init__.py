@@ -1,0 +1,1 @@
+"""The server side: what a round asks for, how replies are merged, what it cost."""
