@@ -1,0 +1,32 @@
+"""Between Flower's messages and the NumPyClient: unpack, call, pack, and never leave a reply unsendable.
+
+A reply that Flower cannot serialise, or none at all, wedges a SuperNode for good (Flower 1.42), so whatever
+goes wrong in the client comes back as a reply that gives the reason.
+"""
+
+from collections.abc import Callable
+from logging import WARNING
+from typing import Any, cast
+
+from flwr.app import Message
+from flwr.client import NumPyClient
+from flwr.common import log
+
+from clients.messages import Order, error_content, model_record, read_order, reply_content
+from clients.wire import pack
+
+
+def train_reply(message: Message, client_for: Callable[[Order], NumPyClient]) -> Message:
+    """The reply to a message that asks for training, by the client that `client_for` gives for it."""
+    try:
+        order = read_order(message.content)
+        client = client_for(order)
+        config: dict[str, Any] = {**order.plan.to_config(), "names": list(order.weights)}
+        arrays, examples, metrics = client.fit(list(order.weights.values()), config)
+        update = dict(zip(cast(list[str], metrics["names"]), arrays, strict=True))
+        content = reply_content(model_record(pack(update)), examples, metrics)
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        log(WARNING, "client failed: %s", reason)
+        content = error_content(reason)
+    return Message(content, reply_to=message)

@@ -1,0 +1,122 @@
+"""What travels in a Flower message, written once for both sides, and what it weighs.
+
+A message holds one packed `Array`: every separate array would cost two objects and a round trip each. Its
+weight is what is serialised: the packed bytes and the records beside them, indexes and headers included.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+
+from clients.plan import RoundPlan
+from clients.weights import Weights
+from clients.wire import Payload, unpack
+
+MODEL, PLAN, METRICS, ERROR = "model", "plan", "metrics", "error"
+_STYPE = "fedslice.packed"
+_INT64_MAX = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class Order:
+    """Server to client: the weights it needs, this round's plan, and which client it is to be."""
+
+    weights: Weights
+    plan: RoundPlan
+    partition: int
+    clients: int
+
+
+@dataclass(frozen=True)
+class Reply:
+    """Client to server: the trained arrays, the number of examples behind them, and what the training cost."""
+
+    weights: Weights
+    examples: int
+    loss: float
+    macs: int
+    macs_dense: int
+    seconds: float
+
+
+def model_record(payload: Payload) -> ArrayRecord:
+    """A payload as the one array of a record. The record may be shared by many messages."""
+    data = payload.to_bytes()
+    return ArrayRecord({MODEL: Array("uint8", (len(data),), _STYPE, data)})
+
+
+def order_content(model: ArrayRecord, plan: RoundPlan, partition: int, clients: int) -> RecordDict:
+    """Content of a message that asks client `partition` of `clients` to train."""
+    config = ConfigRecord({**plan.to_config(), "partition": partition, "clients": clients})
+    return RecordDict({MODEL: model, PLAN: config})
+
+
+def read_order(content: RecordDict) -> Order:
+    """The inverse of `order_content`. Raises ValueError for content that is not an order."""
+    config: Mapping[str, Any] = content.config_records.get(PLAN, {})
+    plan = RoundPlan.from_config(config)
+    return Order(_weights(content), plan, int(config["partition"]), int(config["clients"]))
+
+
+def reply_content(model: ArrayRecord, examples: int, metrics: Mapping[str, Any]) -> RecordDict:
+    """Content of a client's reply; values that Flower could not serialise are refused here (ValueError)."""
+    values: dict[str, int | float] = {"examples": int(examples)}
+    for name in ("loss", "macs", "macs-dense", "seconds"):
+        values[name] = metrics[name]
+    too_large = [name for name, value in values.items() if abs(value) > _INT64_MAX and value != float("inf")]
+    if too_large:
+        raise ValueError(f"{too_large[0]}={values[too_large[0]]}: must fit in 64 bits")
+    return RecordDict({MODEL: model, METRICS: MetricRecord({**values})})
+
+
+def error_content(reason: str) -> RecordDict:
+    """Content of a reply that says why there is no update."""
+    return RecordDict({ERROR: ConfigRecord({"reason": reason})})
+
+
+def error_of(message: Message) -> str | None:
+    """Why a reply carries no update: the client's own reason, or Flower's; None where it carries one."""
+    if message.has_error():
+        return message.error.reason or f"Flower error {message.error.code}"
+    record = message.content.config_records.get(ERROR)
+    return None if record is None else str(record.get("reason"))
+
+
+def read_reply(content: RecordDict) -> Reply:
+    """The inverse of `reply_content`. Raises ValueError for content that is not a reply."""
+    metrics: Mapping[str, Any] = content.metric_records.get(METRICS, {})
+    names = ("examples", "loss", "macs", "macs-dense", "seconds")
+    missing = [name for name in names if name not in metrics or isinstance(metrics[name], list)]
+    if missing:
+        raise ValueError(f"the reply lacks {missing}")
+    return Reply(
+        weights=_weights(content),
+        examples=int(metrics["examples"]),
+        loss=float(metrics["loss"]),
+        macs=int(metrics["macs"]),
+        macs_dense=int(metrics["macs-dense"]),
+        seconds=float(metrics["seconds"]),
+    )
+
+
+def nbytes(content: RecordDict) -> int:
+    """Size in bytes of a message's content as serialised: packed arrays and all records beside them."""
+    packed = sum(len(array.data) for record in content.array_records.values() for array in record.values())
+    return packed + records_nbytes(content)
+
+
+def records_nbytes(content: RecordDict) -> int:
+    """Size in bytes of the configuration and metric records alone, as serialised."""
+    records = [*content.config_records.values(), *content.metric_records.values()]
+    return sum(len(record.deflate()) for record in records)
+
+
+def _weights(content: RecordDict) -> Weights:
+    record = content.array_records.get(MODEL)
+    array = None if record is None else record.get(MODEL)
+    if array is None or array.stype != _STYPE:
+        raise ValueError(f"no packed model in a message with {sorted(content)}")
+    payload = Payload.from_bytes(array.data)
+    return unpack(payload.arrays, payload.header)

@@ -1,0 +1,130 @@
+"""The client that every strategy talks to: it trains all of the model or a slice, as the message says."""
+
+import time
+from typing import Any
+
+import torch
+from flwr.client import NumPyClient
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from clients.evaluation import evaluate
+from clients.layers import Groups, layer_groups, layout, names_in
+from clients.macs import inference_macs, macs_per_example
+from clients.partial import estimate_statistics, norms, training_only
+from clients.plan import RoundPlan
+from clients.tasks.task import Examples, Task
+from clients.training import Key, LocalTraining, batches, train
+from clients.weights import is_statistic, load_weights, weights_of
+
+
+class FederatedClient(NumPyClient):
+    """One client's local work over its own examples.
+
+    model: may be shared by many clients of one process; everything that matters is loaded before training.
+    partition: which client this is; with `seed` and the round it keys all randomness.
+    batch_norm: `global` exchanges running statistics like any array, `local` never sends them.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        task: Task,
+        examples: Examples,
+        training: LocalTraining,
+        partition: int = 0,
+        seed: int = 0,
+        batch_norm: str = "global",
+    ) -> None:
+        if len(examples) < 2:
+            raise ValueError(f"client {partition} has {len(examples)} examples: at least 2 are needed to train")
+        self.model = model
+        self.task = task
+        self.examples = examples
+        self.training = training
+        self.partition = partition
+        self.seed = seed
+        self.batch_norm = batch_norm
+
+    def get_parameters(self, config: dict[str, Any]) -> list[NDArray[Any]]:
+        """The arrays that this client exchanges, in the model's order."""
+        return list(weights_of(self.model, set(shared(self.model, self.batch_norm))).values())
+
+    def fit(
+        self, parameters: list[NDArray[Any]], config: dict[str, Any]
+    ) -> tuple[list[NDArray[Any]], int, dict[str, Any]]:
+        """Train as the plan in `config` says (`RoundPlan.to_config`).
+
+        config["names"] names the parameters; without it they are all that the model exchanges, in its order.
+        Returns the trained arrays, the number of local examples, and metrics: `names` of the returned arrays,
+        `loss`, `macs` and `macs-dense` of this round, `seconds` of training.
+        """
+        started = time.perf_counter()
+        torch.set_num_threads(self.training.threads)
+        plan = RoundPlan.from_config(config)
+        groups = self._agreed_groups(plan)
+        self._receive(parameters, config.get("names"), plan)
+        trained = names_in(groups, plan.groups)
+        key = Key(self.seed, plan.round, self.partition)
+        with training_only(self.model, trained, self.training.frozen_norm) as learning:
+            loss = train(self.model, learning, self.task, self.examples, self.training, plan.learning_rate, key)
+        update = weights_of(self.model, set(trained))
+        metrics = {
+            "names": list(update),
+            "loss": loss,
+            "macs": self._macs(trained) + self._macs_of_estimate(plan),
+            "macs-dense": self._macs(names_in(groups, None)),
+            "seconds": time.perf_counter() - started,
+        }
+        return list(update.values()), len(self.examples), metrics
+
+    def evaluate(self, parameters: list[NDArray[Any]], config: dict[str, Any]) -> tuple[float, int, dict[str, Any]]:
+        """Loss, number of examples and accuracy of the given weights on this client's own examples."""
+        self._load(parameters, config.get("names"))
+        loss, accuracy = evaluate(self.model, self.task, self.examples, batch_norm=self.batch_norm)
+        return loss, len(self.examples), {"accuracy": accuracy}
+
+    def _agreed_groups(self, plan: RoundPlan) -> Groups:
+        """This model's layer groups, which must be the server's."""
+        arrays = shared(self.model, self.batch_norm)
+        groups = layer_groups(arrays)
+        if layout(arrays) != plan.layout:
+            raise ValueError(
+                f"layer groups disagree: this client's model has {len(groups)} groups (layout {layout(arrays)}), "
+                f"the server's layout is {plan.layout}; both need the same task, model and batch_norm"
+            )
+        return groups
+
+    def _load(self, parameters: list[NDArray[Any]], names: list[str] | None) -> None:
+        names = list(shared(self.model, self.batch_norm)) if names is None else names
+        load_weights(self.model, dict(zip(names, parameters, strict=True)))
+
+    def _receive(self, parameters: list[NDArray[Any]], names: list[str] | None, plan: RoundPlan) -> None:
+        """Take over the server's arrays and, where statistics stay at home, measure this client's own."""
+        self._load(parameters, names)
+        if self.batch_norm == "local":  # what another client of this process left must not be seen
+            rows = batches(len(self.examples), self.training.batch_size) if self._estimates(plan) else ()
+            estimate_statistics(self.model, (self.task.prepare(self.examples.inputs[r]) for r in rows))
+
+    def _estimates(self, plan: RoundPlan) -> bool:
+        """Whether frozen norms need this client's own statistics: full training uses those of the batch."""
+        partial = plan.phase == "partial" and self.training.frozen_norm == "eval"
+        return self.batch_norm == "local" and partial and bool(norms(self.model))
+
+    def _macs(self, trained: tuple[str, ...]) -> int:
+        """Multiply-accumulates of this client's local epochs when only `trained` learns."""
+        shape = tuple(self.task.prepare(self.examples.inputs[:1]).shape[1:])
+        return macs_per_example(self.model, shape, trained) * len(self.examples) * self.training.epochs
+
+    def _macs_of_estimate(self, plan: RoundPlan) -> int:
+        """Multiply-accumulates of measuring the statistics: one forward pass over the examples."""
+        if not self._estimates(plan):
+            return 0
+        return inference_macs(self.model, self.task.prepare(self.examples.inputs[:1])) * len(self.examples)
+
+
+def shared(model: nn.Module, batch_norm: str) -> dict[str, Tensor]:
+    """The model's tensors that are exchanged: all under `global`, without running statistics under `local`."""
+    return {
+        name: tensor for name, tensor in model.state_dict().items() if batch_norm == "global" or not is_statistic(name)
+    }

@@ -1,0 +1,101 @@
+"""Local training: epochs of mini-batches over a client's own examples."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from clients import seeds
+from clients.partial import FrozenNorm
+from clients.tasks.task import Examples, Task
+
+
+@dataclass(frozen=True)
+class LocalTraining:
+    """How a client trains in a round.
+
+    lr: learning rate; a strategy may change it by round. threads: of torch, the same in every runtime because
+    the order of a sum, and so its last bits, depends on it. frozen_norm: see `clients.partial.training_only`.
+    """
+
+    epochs: int = 2
+    batch_size: int = 32
+    lr: float = 1e-3
+    optimizer: Literal["adam", "sgd"] = "adam"
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    precision: Literal["fp32", "bf16"] = "fp32"
+    frozen_norm: FrozenNorm = "eval"
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch_size", "threads"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)}: must be at least 1")
+        for name in ("momentum", "weight_decay"):
+            if not 0 <= getattr(self, name) < float("inf"):
+                raise ValueError(f"{name}={getattr(self, name)}: must be at least 0")
+        if not 0 < self.lr < float("inf"):
+            raise ValueError(f"lr={self.lr}: must be above 0")
+        if self.momentum and self.optimizer == "adam":
+            raise ValueError(f"momentum={self.momentum}: only optimizer=sgd has it")
+
+    def build_optimizer(self, parameters: list[nn.Parameter], learning_rate: float) -> torch.optim.Optimizer:
+        """A fresh optimizer, without any state of earlier rounds (FedPart, Section 4.1)."""
+        if self.optimizer == "adam":
+            return torch.optim.Adam(parameters, lr=learning_rate, weight_decay=self.weight_decay)
+        return torch.optim.SGD(parameters, lr=learning_rate, momentum=self.momentum, weight_decay=self.weight_decay)
+
+
+@dataclass(frozen=True)
+class Key:
+    """What a local round's randomness is keyed by."""
+
+    seed: int
+    round: int
+    partition: int
+
+
+def batches(count: int, size: int, generator: torch.Generator | None = None) -> Iterator[Tensor]:
+    """Index batches over `count` examples, shuffled where a generator is given; every example once.
+
+    The last batch is never dropped. A last batch of one joins the one before it, because batch normalisation
+    has no variance over a single value.
+    """
+    order = torch.arange(count) if generator is None else torch.randperm(count, generator=generator)
+    parts = list(order.split(size))
+    if len(parts) > 1 and len(parts[-1]) == 1:
+        parts[-2:] = [torch.cat(parts[-2:])]
+    yield from parts
+
+
+def train(
+    model: nn.Module,
+    parameters: list[nn.Parameter],
+    task: Task,
+    examples: Examples,
+    settings: LocalTraining,
+    learning_rate: float,
+    key: Key,
+) -> float:
+    """Train `parameters` for `settings.epochs` epochs; the mean training loss per example over all of them."""
+    optimizer = settings.build_optimizer(parameters, learning_rate)
+    shuffle = seeds.torch_generator("shuffle", key.seed, key.round, key.partition)
+    augment = seeds.torch_generator("augment", key.seed, key.round, key.partition)
+    total = 0.0
+    with torch.random.fork_rng(devices=[]):  # dropout draws from torch's global generator
+        torch.manual_seed(seeds.key("dropout", key.seed, key.round, key.partition))
+        for _ in range(settings.epochs):
+            for rows in batches(len(examples), settings.batch_size, shuffle):
+                inputs = task.augment(task.prepare(examples.inputs[rows]), augment)
+                targets = examples.targets[rows]
+                with torch.autocast("cpu", torch.bfloat16, enabled=settings.precision == "bf16"):
+                    loss = F.cross_entropy(model(inputs), targets)
+                optimizer.zero_grad(set_to_none=True)
+                loss.backward()
+                optimizer.step()
+                total += loss.item() * len(rows)
+    return total / (settings.epochs * len(examples))

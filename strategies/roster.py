@@ -1,0 +1,107 @@
+"""Which node plays which client, asked of the grid anew before each round."""
+
+import time
+from collections.abc import Mapping
+from logging import INFO
+from typing import Any, Protocol
+
+from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.common import log
+from flwr.serverapp import Grid
+
+from strategies.cohort import RunFailed
+
+WHO = "who"
+"""Message type and record name of the question which client a node is."""
+_POLL = 0.2  # seconds
+
+
+class Roster(Protocol):
+    """Maps clients to nodes."""
+
+    def nodes(self, grid: Grid) -> dict[int, int]:
+        """Node id of each partition whose node is connected now, in partition order."""
+
+    @property
+    def clients(self) -> int:
+        """How many clients there are in all."""
+
+
+class SimulatedRoster:
+    """In a simulation any node can play any client, because the message says which and the data are shared."""
+
+    def __init__(self, clients: int) -> None:
+        if clients < 1:
+            raise ValueError(f"clients={clients}: must be at least 1")
+        self.clients = clients
+
+    def nodes(self, grid: Grid) -> dict[int, int]:
+        """Partitions dealt out to the nodes in turn."""
+        ids = sorted(grid.get_node_ids())
+        return {partition: ids[partition % len(ids)] for partition in range(self.clients)} if ids else {}
+
+
+class DeviceRoster:
+    """On devices each node says, through its node-config, which client it is or where its own data are."""
+
+    def __init__(self, timeout: float) -> None:
+        self.timeout = timeout
+        self.clients = 0
+        self._answers: dict[int, Mapping[str, Any]] = {}
+
+    def nodes(self, grid: Grid) -> dict[int, int]:
+        """Asks nodes that are new; raises RunFailed for one whose node-config does not say what it must."""
+        ids = sorted(grid.get_node_ids())
+        content = RecordDict({WHO: ConfigRecord()})
+        new = [Message(content, node, f"query.{WHO}") for node in ids if node not in self._answers]
+        for reply in grid.send_and_receive(new, timeout=self.timeout) if new else ():
+            if reply.has_content():
+                node = reply.metadata.src_node_id
+                self._answers[node] = reply.content.config_records.get(WHO, {})
+        return self._by_partition({node: self._answers[node] for node in ids if node in self._answers})
+
+    def _by_partition(self, answers: dict[int, Mapping[str, Any]]) -> dict[int, int]:
+        """Partition to node; nodes with their own data and no number follow, in the order of their data's name."""
+        nodes: dict[int, int] = {}
+        for node, answer in answers.items():
+            if "error" in answer:
+                raise RunFailed(f"node {node}: {answer['error']}")
+            if "partition-id" not in answer:
+                continue
+            partition = int(answer["partition-id"])
+            if partition in nodes:
+                raise RunFailed(f"nodes {nodes[partition]} and {node} both have partition-id={partition}")
+            nodes[partition] = node
+        unnumbered = [node for node, answer in answers.items() if "partition-id" not in answer]
+        free = (number for number in range(len(answers)) if number not in nodes)
+        for node in sorted(unnumbered, key=lambda node: (str(answers[node].get("data", "")), node)):
+            nodes[next(free)] = node
+        totals = {int(answer["num-partitions"]) for answer in answers.values() if "num-partitions" in answer}
+        if len(totals) > 1:
+            raise RunFailed(f"nodes disagree on num-partitions: {sorted(totals)}")
+        self.clients = max([len(nodes), *totals])
+        return dict(sorted(nodes.items()))
+
+
+def wait_for_nodes(roster: Roster, grid: Grid, at_least: int, timeout: float, everyone: bool) -> dict[int, int]:
+    """The roster's nodes, once `at_least` so many are there, or all of them where `everyone` is asked for.
+
+    Raises RunFailed, saying who is missing, when they do not come within `timeout` seconds.
+    """
+    deadline = time.monotonic() + timeout
+    seen = -1
+    while True:
+        nodes = roster.nodes(grid)
+        needed = max(1, at_least, roster.clients if everyone else 0)
+        if len(nodes) >= needed:
+            return nodes
+        if len(nodes) != seen:
+            seen = len(nodes)
+            log(INFO, "waiting for clients: %s of %s are there", seen, needed)
+        if time.monotonic() > deadline:
+            missing = sorted(set(range(needed)) - set(nodes))
+            raise RunFailed(
+                f"only {len(nodes)} of {needed} clients within cohort.start_timeout={timeout:g} s: "
+                f"partitions {missing} are missing"
+            )
+        time.sleep(_POLL)
