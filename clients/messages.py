@@ -15,6 +15,8 @@ from clients.weights import Weights
 from clients.wire import Payload, unpack
 
 MODEL, PLAN, METRICS, ERROR = "model", "plan", "metrics", "error"
+WHO = "who"
+"""Action and record name of the question which client a node is."""
 _STYPE = "fedslice.packed"
 _INT64_MAX = 2**63 - 1
 

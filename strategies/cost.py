@@ -10,7 +10,7 @@ class RoundReport:
     """Facts of one round, filled in while it runs. Sizes in bytes as serialised, times in seconds.
 
     failed, rejected: partition to reason: no usable answer, or an answer that was refused.
-    bytes_dense: what the same messages would weigh dense and full, both ways.
+    bytes_dense, bytes_dense_up: what the same messages would weigh dense and full, both ways and upward.
     macs, macs_dense: multiply-accumulates of local training, as needed and as full dense training would need.
     """
 
@@ -24,6 +24,7 @@ class RoundReport:
     bytes_down: int = 0
     bytes_up: int = 0
     bytes_dense: int = 0
+    bytes_dense_up: int = 0
     macs: int = 0
     macs_dense: int = 0
     examples: int = 0
@@ -45,6 +46,7 @@ class RoundReport:
         """Count a message from a client, whether or not it is accepted."""
         self.bytes_up += content_bytes
         self.bytes_dense += dense_bytes
+        self.bytes_dense_up += dense_bytes
 
     def accept(self, partition: int, reply: Reply) -> None:
         """Count an accepted reply's training."""

@@ -9,10 +9,9 @@ from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.common import log
 from flwr.serverapp import Grid
 
+from clients.messages import WHO
 from strategies.cohort import RunFailed
 
-WHO = "who"
-"""Message type and record name of the question which client a node is."""
 _POLL = 0.2  # seconds
 
 

@@ -1,0 +1,100 @@
+"""Checkpoints: one file that holds all that a run needs to go on to the same bits.
+
+The model is the file's arrays; its metadata hold the rounds so far and the configuration. Everything else is a
+function of these: the schedule and all random draws are keyed by the round.
+"""
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from app.config import ConfigError
+from clients.weights import Weights
+
+_FREE = ("resume", "rounds", "runtime", "checkpoint", "evaluation", "cohort.start_timeout", "cohort.round_timeout")
+"""Keys that may differ between a checkpoint and the run that resumes it: they do not change the model's path."""
+_KEPT = 2
+"""How many checkpoints stay, so that there is one before a broken newest one."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The model after the last of `rows`."""
+
+    weights: Weights
+    rows: list[dict[str, Any]]
+
+    @property
+    def round(self) -> int:
+        """The last round that is done."""
+        return int(self.rows[-1]["round"])
+
+
+def save(run_dir: Path, checkpoint: Checkpoint, cfg: DictConfig) -> Path:
+    """Write a checkpoint so that a kill at any moment leaves either all of it or nothing."""
+    folder = run_dir / "checkpoints"
+    folder.mkdir(exist_ok=True)
+    path = folder / f"round-{checkpoint.round:06d}.safetensors"
+    beside = path.with_suffix(".part")
+    config = json.dumps(OmegaConf.to_container(cfg, resolve=True))
+    save_file(dict(checkpoint.weights), beside, {"rows": json.dumps(checkpoint.rows), "config": config})
+    with beside.open("rb") as file:
+        os.fsync(file.fileno())
+    beside.replace(path)
+    for old in sorted(folder.glob("round-*.safetensors"))[:-_KEPT]:
+        old.unlink()
+    return path
+
+
+def load(path: Path, cfg: DictConfig) -> Checkpoint:
+    """The checkpoint at `path`, or the newest readable one of the run directory `path`.
+
+    Raises ConfigError where there is none, or where it belongs to another configuration.
+    """
+    candidates = [path] if path.is_file() else sorted(path.glob("checkpoints/round-*.safetensors"), reverse=True)
+    complaints = []
+    for candidate in candidates:
+        try:
+            checkpoint, config = _read(candidate)
+        except (SafetensorError, OSError, ValueError, KeyError) as error:
+            complaints.append(f"{candidate.name}: {error}")
+            continue
+        _refuse_other(config, OmegaConf.to_container(cfg, resolve=True), candidate)
+        return checkpoint
+    found = f"none of its checkpoints can be read ({'; '.join(complaints)})" if complaints else "no checkpoint there"
+    raise ConfigError(f"resume={path}: {found}")
+
+
+def _read(path: Path) -> tuple[Checkpoint, Any]:
+    with safe_open(path, framework="numpy") as file:
+        texts = file.metadata() or {}
+        weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+    return Checkpoint(weights, json.loads(texts["rows"])), json.loads(texts["config"])
+
+
+def _refuse_other(theirs: Any, ours: Any, path: Path) -> None:
+    """Raise ConfigError naming every key that differs and matters."""
+    then, now = _flat(theirs), _flat(ours)
+    different = [
+        f"{key}: {then.get(key)} then, {now.get(key)} now"
+        for key in sorted({*then, *now})
+        if then.get(key) != now.get(key) and not any(key == free or key.startswith(f"{free}.") for free in _FREE)
+    ]
+    if different:
+        raise ConfigError(f"resume={path}: belongs to another configuration ({'; '.join(different)})")
+
+
+def _flat(node: Any, prefix: str = "") -> dict[str, Any]:
+    if not isinstance(node, dict):
+        return {prefix: node}
+    return {
+        key: value
+        for name, child in node.items()
+        for key, value in _flat(child, f"{prefix}.{name}".lstrip(".")).items()
+    }

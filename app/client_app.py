@@ -1,0 +1,76 @@
+"""Flower's ClientApp: the same on a device, in Flower's simulation and inline."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from flwr.app import ConfigRecord, Context, Message, RecordDict
+from flwr.clientapp import ClientApp
+from torch import nn
+
+from app.config import from_run_config, make
+from clients.adapter import train_reply
+from clients.messages import WHO, Order
+from clients.numpy_client import FederatedClient
+from clients.tasks.task import Task
+from clients.training import LocalTraining
+
+app = ClientApp()
+
+
+@dataclass(frozen=True)
+class Site:
+    """What all clients of one process share: nothing in it remembers a client."""
+
+    task: Task
+    model: nn.Module
+    training: LocalTraining
+    seed: int
+    batch_norm: str
+
+
+@app.train()
+def train(message: Message, context: Context) -> Message:
+    """Train as the message says, on the data of the client that it names or on the device's own."""
+
+    def client_for(order: Order) -> FederatedClient:
+        site = _site(str(context.run_config.get("cfg-yaml", "")), str(context.run_config.get("overrides", "")))
+        if path := context.node_config.get("data-path"):
+            examples = site.task.device_examples(str(path))
+        else:
+            examples = site.task.client_examples(order.partition, order.clients)
+        return FederatedClient(
+            site.model, site.task, examples, site.training, order.partition, site.seed, site.batch_norm
+        )
+
+    return train_reply(message, client_for)
+
+
+@app.query(WHO)
+def who(message: Message, context: Context) -> Message:
+    """Say which client this node is, from its node-config."""
+    return Message(RecordDict({WHO: ConfigRecord(_identity(context.node_config))}), reply_to=message)
+
+
+def _identity(node_config: Mapping[str, Any]) -> dict[str, Any]:
+    """Partition and number of partitions, or a name for the device's own data, or what is missing."""
+    answer = {key: int(node_config[key]) for key in ("partition-id", "num-partitions") if key in node_config}
+    if path := node_config.get("data-path"):
+        answer.pop("num-partitions", None)
+        return {**answer, "data": hashlib.sha256(str(path).encode()).hexdigest()}
+    if len(answer) == 2 and 0 <= answer["partition-id"] < answer["num-partitions"]:
+        return answer
+    example = "--node-config 'partition-id=0 num-partitions=2', or 'data-path=\"/path/to/its/own/data\"'"
+    return {
+        "error": f"its node-config {dict(node_config)} does not say which data to train on; start it with {example}"
+    }
+
+
+@lru_cache(maxsize=1)
+def _site(cfg_yaml: str, overrides: str) -> Site:
+    """Built once per process and run."""
+    cfg = from_run_config({"cfg-yaml": cfg_yaml, "overrides": overrides})
+    task: Task = make(cfg, "task")
+    return Site(task, task.build_model(cfg.seed), make(cfg, "client"), cfg.seed, cfg.batch_norm)

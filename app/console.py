@@ -1,0 +1,56 @@
+"""What a person sees while a run goes on: a line a round, and a bar where there is a terminal."""
+
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+
+class RunConsole:
+    """Prints one line for each round; in a terminal a bar below them counts this round's replies."""
+
+    def __init__(self, rounds: int) -> None:
+        self.rounds = rounds
+        self._console = Console(highlight=False, soft_wrap=True)
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        self._bar = Progress(*columns, console=self._console, transient=True, disable=not self._console.is_terminal)
+        self._task = self._bar.add_task("rounds", total=rounds)
+        self._bar.start()
+
+    def reply(self) -> None:
+        """Count one client's reply."""
+        self._bar.advance(self._task, 0)
+        self._bar.refresh()
+
+    def round(self, row: dict[str, Any]) -> None:
+        """Print a round's line."""
+        self._bar.update(self._task, completed=row["round"])
+        self._console.print(round_line(row, self.rounds))
+
+    def close(self) -> None:
+        """Take the bar away."""
+        self._bar.stop()
+
+
+def round_line(row: dict[str, Any], rounds: int) -> str:
+    """One round in one line: what was trained, how good the model is, what it cost."""
+    what = "initial model" if row["phase"] is None else "full"
+    if row["phase"] == "partial":
+        what = f"groups {','.join(map(str, row['groups']))}"
+    parts = [f"round {row['round']:>{len(str(rounds))}}/{rounds}", f"{what:<13}"]
+    if row["accuracy"] is not None:
+        parts.append(f"accuracy {row['accuracy']:.4f}  loss {row['loss']:.4f}")
+    if row["sampled"]:
+        parts.append(f"up {size(row['bytes_up']):>8}  down {size(row['bytes_down']):>8}")
+    parts.append(f"{row['seconds_round']:.1f} s")
+    lost = [f"{row[name]} {name}" for name in ("failed", "rejected") if row[name]]
+    return "  ".join([*parts, *lost])
+
+
+def size(nbytes: float) -> str:
+    """Bytes for people: 1 kB is 1,000 bytes."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if nbytes < 1000:
+            return f"{nbytes:.0f} {unit}" if unit == "B" else f"{nbytes:.1f} {unit}"
+        nbytes /= 1000
+    return f"{nbytes:.1f} TB"

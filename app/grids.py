@@ -1,0 +1,128 @@
+"""Two grids: one that hands replies on as they come, and one that runs all clients in this process."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+from uuid import uuid4
+
+from flwr.app import Context, Error, Message, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.common.constant import ErrorCode
+from flwr.proto.node_pb2 import NodeInfo
+from flwr.serverapp import Grid
+from flwr.supercore.run import Run
+from flwr.supercore.task_identity import TaskIdentity
+
+_POLL = 0.05  # seconds; Flower's own grids ask every 0.1 (simulation) and 3 (SuperLink) seconds
+
+
+class StreamingGrid(Grid):
+    """Wraps a grid: `send_and_receive` gives each reply as soon as it is there, instead of all at the end.
+
+    The server then averages while clients still train, and holds one reply at a time.
+    """
+
+    def __init__(self, grid: Grid, on_reply: Callable[[], None] = lambda: None) -> None:
+        self._grid = grid
+        self._on_reply = on_reply
+
+    def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterator[Message]:
+        """Replies as they come, until all are there or `timeout` seconds are over."""
+        waiting = {str(message_id) for message_id in self._grid.push_messages(messages) if message_id}
+        deadline = time.monotonic() + (float("inf") if timeout is None else timeout)
+        while waiting and time.monotonic() < deadline:
+            replies = list(self._grid.pull_messages(waiting))
+            for reply in replies:
+                waiting.discard(reply.metadata.reply_to_message_id)
+                self._on_reply()
+                yield reply
+            if not replies:
+                time.sleep(_POLL)
+
+    def set_run(self, run: Run) -> None:
+        """See `Grid.set_run`."""
+        self._grid.set_run(run)
+
+    @property
+    def run(self) -> Run:
+        """See `Grid.run`."""
+        return self._grid.run
+
+    def create_message(self, *args: Any, **kwargs: Any) -> Message:
+        """See `Grid.create_message`."""
+        return self._grid.create_message(*args, **kwargs)
+
+    def get_node_ids(self) -> Iterable[int]:
+        """See `Grid.get_node_ids`."""
+        return self._grid.get_node_ids()
+
+    def get_nodes(self) -> Iterable[NodeInfo]:
+        """See `Grid.get_nodes`."""
+        return self._grid.get_nodes()
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        """See `Grid.push_messages`."""
+        return self._grid.push_messages(messages)
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        """See `Grid.pull_messages`."""
+        return self._grid.pull_messages(message_ids)
+
+
+class InlineGrid(Grid):
+    """Runs the ClientApp in this process: the same app and the same messages as in Flower's runtimes, no Ray.
+
+    A message is worked on when its reply is asked for, so that one reply is alive at a time.
+    """
+
+    def __init__(self, client_app: ClientApp, run_config: dict[str, Any]) -> None:
+        self._app = client_app
+        self._context = Context(0, 1, {}, RecordDict(), run_config)
+        self._pending: dict[str, Message] = {}
+        self._run = Run.create_empty(run_id=0)
+        TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 0, 1, 0
+
+    def set_run(self, run: Run) -> None:
+        """Remember the run."""
+        self._run = run
+
+    @property
+    def run(self) -> Run:
+        """The run, which is nobody else's."""
+        return self._run
+
+    def create_message(
+        self, content: RecordDict, message_type: str, dst_node_id: int, group_id: str, ttl: float | None = None
+    ) -> Message:
+        """See `Grid.create_message`."""
+        return Message(content, dst_node_id, message_type, ttl=ttl, group_id=group_id)
+
+    def get_node_ids(self) -> Iterable[int]:
+        """The one node, which plays every client."""
+        return [1]
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        """Take messages; nothing is worked on yet."""
+        ids = []
+        for message in messages:
+            ids.append(str(uuid4()))
+            message.metadata.__dict__["_message_id"] = ids[-1]
+            self._pending[ids[-1]] = message
+        return ids
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        """Work on the first of these messages, in the order in which they were pushed, and give its reply."""
+        wanted = set(message_ids)
+        first = next((message_id for message_id in self._pending if message_id in wanted), None)
+        return [] if first is None else [self._answer(self._pending.pop(first))]
+
+    def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
+        """Replies one by one, each worked on when it is asked for."""
+        return StreamingGrid(self).send_and_receive(messages, timeout=timeout)
+
+    def _answer(self, message: Message) -> Message:
+        try:
+            return self._app(message, self._context)
+        except Exception as error:  # as Flower's runtimes do: the run goes on without this client
+            reason = f"{type(error).__name__}: {error}"
+            return Message(Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, reason), reply_to=message)

@@ -1,0 +1,137 @@
+"""What a run leaves behind, written as it happens: rounds.jsonl, and at the end summary.json and the model."""
+
+import json
+import os
+import platform
+from collections.abc import Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig
+from safetensors.numpy import save_file
+
+from app.config import to_yaml
+from clients.weights import Weights, fingerprint
+from strategies.cost import RoundReport
+
+Row = dict[str, Any]
+
+_NOT_YET = ("sparsity_down", "sparsity_up", "sparsity_model", "mask_iou", "regrowth")
+"""Fields of sparse strategies: null where no weights are pruned."""
+
+
+class RunRecord:
+    """Writes a run's files into `run_dir`; `rows` are all rounds so far, round 0 being the initial model.
+
+    rows: those of the rounds before, where the run is resumed.
+    """
+
+    def __init__(self, run_dir: Path, cfg: DictConfig, runtime: str, rows: Sequence[Row] = ()) -> None:
+        self.run_dir = run_dir
+        self.cfg = cfg
+        self.runtime = runtime
+        self.rows = list(rows)
+        run_dir.mkdir(parents=True, exist_ok=True)
+        (run_dir / "config.yaml").write_text(to_yaml(cfg))
+        (run_dir / "summary.json").unlink(missing_ok=True)  # of an earlier run here: its presence means success
+        with (run_dir / "rounds.jsonl").open("w") as file:
+            file.writelines(json.dumps(row) + "\n" for row in self.rows)
+
+    def save_split(self, statistics: dict[str, Any]) -> None:
+        """Write how the training data are split among the clients."""
+        (self.run_dir / "split.json").write_text(json.dumps(statistics) + "\n")
+
+    def add(self, report: RoundReport, accuracy: float | None, loss: float | None, seconds: float) -> Row:
+        """Append a round and flush it to the disk."""
+        before = self.rows[-1] if self.rows else {"bytes_down_total": 0, "bytes_up_total": 0}
+        initial = report.round == 0
+        row: Row = {
+            "round": report.round,
+            "phase": None if initial else report.phase,
+            "groups": list(report.groups),
+            "accuracy": accuracy,
+            "loss": loss,
+            "train_loss": report.train_loss,
+            "sampled": list(report.sampled),
+            "completed": len(report.completed),
+            "failed": len(report.failed),
+            "rejected": len(report.rejected),
+            "reasons": {str(p): reason for p, reason in sorted({**report.failed, **report.rejected}.items())},
+            "bytes_down": report.bytes_down,
+            "bytes_up": report.bytes_up,
+            "bytes_down_total": before["bytes_down_total"] + report.bytes_down,
+            "bytes_up_total": before["bytes_up_total"] + report.bytes_up,
+            "bytes_dense": report.bytes_dense,
+            "bytes_dense_up": report.bytes_dense_up,
+            "macs": report.macs,
+            "macs_dense": report.macs_dense,
+            **dict.fromkeys(_NOT_YET),
+            "seconds_round": seconds,
+            "seconds_server": report.seconds_server,
+            "seconds_train": report.seconds_train,
+        }
+        with (self.run_dir / "rounds.jsonl").open("a") as file:
+            file.write(json.dumps(row) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        self.rows.append(row)
+        return row
+
+    def finish(self, weights: Weights) -> dict[str, Any]:
+        """Write the model and, last of all, the summary."""
+        save_file(dict(weights), self.run_dir / "model.safetensors")
+        summary = {**self._identity(), **self._results(), "model_sha256": fingerprint(weights)}
+        (self.run_dir / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
+        return summary
+
+    def _identity(self) -> dict[str, Any]:
+        """What was run, and with what."""
+        packages = ("fedslice", "flwr", "torch", "numpy")
+        local = self.cfg.batch_norm == "local"
+        return {
+            "strategy": str(self.cfg.strategy._target_).rpartition(".")[2],
+            "task": self.cfg.task.name,
+            "seed": self.cfg.seed,
+            "runtime": self.runtime,
+            "batch_norm": self.cfg.batch_norm,
+            "evaluated_with": "statistics of the test inputs" if local else "averaged running statistics",
+            "versions": {"python": platform.python_version(), **{name: _version(name) for name in packages}},
+        }
+
+    def _results(self) -> dict[str, Any]:
+        """Accuracy reached, totals, and ratios to dense full training."""
+        rounds = self.rows[1:]
+        evaluated = [row for row in self.rows if row["accuracy"] is not None]
+        best = max(evaluated, key=lambda row: float(row["accuracy"]), default=None)
+        total = {name: sum(row[name] for row in rounds) for name in _SUMMED}
+        dense_down = total["bytes_dense"] - total["bytes_dense_up"]
+        return {
+            "rounds": self.rows[-1]["round"],
+            "accuracy": self.rows[-1]["accuracy"],
+            "loss": self.rows[-1]["loss"],
+            "best_accuracy": best and best["accuracy"],
+            "best_round": best and best["round"],
+            **{f"{name}_total": value for name, value in total.items()},
+            "ratio_bytes": _ratio(total["bytes_down"] + total["bytes_up"], total["bytes_dense"]),
+            "ratio_bytes_down": _ratio(total["bytes_down"], dense_down),
+            "ratio_bytes_up": _ratio(total["bytes_up"], total["bytes_dense_up"]),
+            "ratio_macs": _ratio(total["macs"], total["macs_dense"]),
+        }
+
+
+_SUMMED = (
+    "bytes_down", "bytes_up", "bytes_dense", "bytes_dense_up", "macs", "macs_dense",
+    "completed", "failed", "rejected", "seconds_round", "seconds_server", "seconds_train",
+)  # fmt: skip
+
+
+def _ratio(part: float, whole: float) -> float | None:
+    return part / whole if whole else None
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
