@@ -82,7 +82,7 @@ def to_yaml(cfg: DictConfig) -> str:
 def check(cfg: DictConfig) -> DictConfig:
     """The same configuration, every value checked against the annotation of what it is for."""
     try:
-        values: Any = OmegaConf.to_container(cfg, resolve=True)
+        values: Any = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
     except OmegaConfBaseException as error:
         raise ConfigError(one_line(error)) from None
     for name, schema in (("", RunSettings), ("evaluation", Evaluation), ("checkpoint", Checkpointing)):
@@ -95,9 +95,10 @@ def check(cfg: DictConfig) -> DictConfig:
 def make(cfg: DictConfig, key: str, **extra: Any) -> Any:
     """The object that `cfg[key]` describes. Raises ConfigError with the key that is at fault."""
     try:
-        return instantiate(cfg[key], **extra)
-    except InstantiationException as error:
-        cause = error.__cause__
+        # Through a partial, because Hydra would turn dataclasses among its own keyword arguments into dictionaries.
+        return instantiate(cfg[key], _partial_=True)(**extra)
+    except (ValueError, InstantiationException) as error:
+        cause = error.__cause__ if isinstance(error, InstantiationException) else error
         if not isinstance(cause, ValueError):
             raise
         raise ConfigError(f"{key}.{cause}") from None
@@ -135,7 +136,7 @@ def _check_targets(path: str, node: Any) -> None:
     for name, value in node.items():
         _check_targets(f"{path}.{name}".lstrip("."), value)
     if "_target_" in node:
-        given = {name: value for name, value in node.items() if name != "_target_"}
+        given = {name: value for name, value in node.items() if not name.startswith("_")}  # _convert_ is Hydra's
         _check_values(path, given, get_class(node["_target_"]))
 
 
