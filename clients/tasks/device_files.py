@@ -39,7 +39,7 @@ def _read_npz(place: Path, image_format: ImageFormat, origin: str) -> Examples:
         with np.load(place, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files if name in ("x", "y")}
             there = ", ".join(archive.files)
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
+    except (OSError, EOFError, TypeError, ValueError, zipfile.BadZipFile) as error:
         raise ValueError(f"{origin}: not readable as npz ({str(error).splitlines()[0]})") from error
     if len(arrays) < 2:
         raise ValueError(f"{origin}: must have the arrays x (images) and y (labels); it has: {there}")

@@ -64,7 +64,7 @@ class Dirichlet:
                 return capped(parts, examples, seed)
         raise ValueError(
             f"partition.alpha={self.alpha}: no split of {len(table)} examples among {clients} clients gives "
-            f"each at least {self.min_size} in {attempts * _DRAWS_PER_ATTEMPT} draws; raise "
+            f"each at least {self.min_size} ({attempts * _DRAWS_PER_ATTEMPT} draws tried); raise "
             f"partition.alpha, or lower partition.min_size or task.clients"
         )
 

@@ -4,6 +4,9 @@ Everything becomes a `pyarrow.dataset.Dataset`, which reads only the columns and
 Local files are read directly: `datasets` would first write a second copy of them to its cache.
 """
 
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,17 @@ import numpy as np
 from clients.tasks.image_format import ImageFormat
 from clients.tasks.partition import Table
 from clients.tasks.task import Examples
+
+
+@contextmanager
+def _errors_only(logger_name: str) -> Iterator[None]:
+    logger = logging.getLogger(logger_name)
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 def open_hub(name: str, split: str) -> Any:
@@ -23,7 +37,8 @@ def open_hub(name: str, split: str) -> Any:
     datasets.disable_progress_bars()
     huggingface_hub.utils.disable_progress_bars()  # type: ignore[attr-defined]
     try:
-        loaded = datasets.load_dataset(name, split=split)
+        with _errors_only("huggingface_hub"):  # else two lines for each of five tries
+            loaded = datasets.load_dataset(name, split=split)
     except Exception as error:  # the libraries underneath let through errors of many unrelated kinds
         reason = " ".join(str(error).split())[:200]
         raise ValueError(
@@ -70,7 +85,7 @@ def check_columns(dataset: Any, image_format: ImageFormat, origin: str) -> None:
 
 
 def read_table(dataset: Any, image_format: ImageFormat, origin: str) -> Table:
-    """Labels, and every other column of integers or strings (possible ids); no image is read."""
+    """Labels, and every other complete column of integers or strings (possible ids); no image is read."""
     from pyarrow import types
 
     check_columns(dataset, image_format, origin)
@@ -78,11 +93,11 @@ def read_table(dataset: Any, image_format: ImageFormat, origin: str) -> Table:
         entry.name
         for entry in dataset.schema
         if entry.name not in (image_format.image_column, image_format.label_column)
-        and (types.is_integer(entry.type) or types.is_string(entry.type))
+        and (types.is_integer(entry.type) or types.is_string(entry.type) or types.is_large_string(entry.type))
     ]
     table = dataset.to_table(columns=[image_format.label_column, *light])
     labels = image_format.labels(table[image_format.label_column].to_numpy(), origin)
-    return Table(labels, {name: table[name].to_numpy() for name in light})
+    return Table(labels, {name: table[name].to_numpy() for name in light if not table[name].null_count})
 
 
 def read_examples(dataset: Any, image_format: ImageFormat, origin: str, rows: np.ndarray | None) -> Examples:

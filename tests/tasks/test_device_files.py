@@ -81,6 +81,7 @@ def test_arrays_that_do_not_fit(tmp_path, arrays, message):
         ("empty", "no parquet file in this folder"),
         ("notes.txt", r"is a \.txt file, must be \.parquet or \.npz"),
         ("bad.npz", "not readable as npz"),
+        ("blank.npz", "not readable as npz"),
         ("bad.parquet", "not readable as parquet"),
     ],
 )
@@ -89,7 +90,7 @@ def test_paths_that_do_not_fit(tmp_path, name, message):
     if name == "empty":
         path.mkdir()
     elif name != "absent":
-        path.write_text("nothing of use")
+        path.write_text("" if name == "blank.npz" else "nothing of use")
     with pytest.raises(ValueError, match=message) as caught:
         read_device(str(path), GREY)
     assert str(caught.value).startswith(f"{path}: ")

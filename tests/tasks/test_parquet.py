@@ -78,6 +78,11 @@ def test_natural_clients_from_a_further_column(folder):
     ]
 
 
+def test_a_column_with_gaps_gives_no_ids(tmp_path, write_parquet, colours):
+    write_parquet(tmp_path / "train.parquet", colours[:2], label=[1, 2], writer=["a", None], age=[3, 4])
+    assert list(source(tmp_path).table.columns) == ["age"]
+
+
 def test_files_one_folder_down_as_in_a_copy_of_a_hub_repository(tmp_path, write_parquet, colours):
     write_parquet(tmp_path / "plain_text" / "train-0.parquet", colours[:2], label=[1, 2])
     assert source(tmp_path).table.labels.tolist() == [1, 2]

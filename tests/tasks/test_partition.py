@@ -162,6 +162,10 @@ def test_natural_takes_the_first_ids_in_order():
             lambda: Pathological(9).split(table(50), 20, None, 0),
             r"partition.classes=9: too many clients \(20\)",
         ),
+        (
+            lambda: Dirichlet().split(table(50), 6, None, 0),
+            r"50 examples among 6 .*at least 10 \(0 draws tried",
+        ),
         (lambda: Dirichlet().split(table(5), 6, None, 0), r"task.clients=6: must be at most 5"),
         (lambda: Iid().split(table(5), 0, None, 0), r"task.clients=0: must be 1 or more"),
         (lambda: Iid().split(table(5), 2, 0, 0), r"task.examples=0: must be 1 or more"),
