@@ -19,11 +19,10 @@ from strategies.roster import SimulatedRoster
 def play(cfg: DictConfig) -> int:
     """One run: check all that can be checked, then play it in its runtime; the exit status (see `main`)."""
     try:
-        check(cfg)
-        runtime, task = make(cfg, "runtime"), make(cfg, "task")
+        task = make(check(cfg), "task")
         build_strategy(cfg, task, SimulatedRoster(task.clients))
         run_dir = Path(HydraConfig.get().runtime.output_dir).absolute()
-        runtime.run(cfg, run_dir)
+        make(cfg, "runtime").run(cfg, run_dir)
     except (ConfigError, RunFailed, ValueError) as error:
         print(f"fedslice: {error}", file=sys.stderr)
         return 2 if isinstance(error, ConfigError) else 1

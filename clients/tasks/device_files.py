@@ -18,9 +18,7 @@ def read_device(path: str, image_format: ImageFormat) -> Examples:
     """
     place = Path(path).expanduser()
     if not place.exists():
-        raise ValueError(
-            f"{path}: no such file or folder; give a device's parquet file, folder of them, or npz"
-        )
+        raise ValueError(f"{path}: no such file or folder; give a device's parquet file, folder of them, or npz")
     if place.is_dir():
         files = sorted(place.glob("train*.parquet")) or sorted(place.glob("*.parquet"))
         if not files:

@@ -108,9 +108,7 @@ class Pathological:
         check_enough(table, clients)
         there = len(np.unique(table.labels))
         if self.classes > there:
-            raise ValueError(
-                f"partition.classes={self.classes}: must be at most {there}, the number of classes"
-            )
+            raise ValueError(f"partition.classes={self.classes}: must be at most {there}, the number of classes")
         from flwr_datasets.partitioner import PathologicalPartitioner
 
         partitioner = PathologicalPartitioner(
@@ -146,9 +144,7 @@ class Natural:
         ids = table.columns[self.column]
         count = len(np.unique(ids))
         if clients > count:
-            raise ValueError(
-                f"task.clients={clients}: must be at most {count}, the ids in column {self.column}"
-            )
+            raise ValueError(f"task.clients={clients}: must be at most {count}, the ids in column {self.column}")
         from flwr_datasets.partitioner import NaturalIdPartitioner
 
         partitioner = NaturalIdPartitioner(partition_by="id")

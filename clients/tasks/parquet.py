@@ -32,7 +32,7 @@ def open_hub(name: str, split: str) -> Any:
     """A split of a data set on the Hugging Face hub, downloaded once by `datasets`."""
     import datasets
     import huggingface_hub.utils
-    import pyarrow.dataset  # type: ignore[import-untyped]
+    import pyarrow.dataset
 
     datasets.disable_progress_bars()
     huggingface_hub.utils.disable_progress_bars()  # type: ignore[attr-defined]
@@ -54,8 +54,7 @@ def open_folder(path: str, split: str, hub: str) -> Any:
     if not folder.is_dir():
         wrong = "a file, not a folder" if folder.exists() else "no such folder"
         raise ValueError(
-            f"task.data={path}: {wrong}; give a folder of parquet files, or leave it out to load {hub} "
-            f"from the hub"
+            f"task.data={path}: {wrong}; give a folder of parquet files, or leave it out to load {hub} from the hub"
         )
     pattern = f"{split}*.parquet"
     files = sorted(folder.glob(pattern)) or sorted(folder.glob(f"*/{pattern}"))

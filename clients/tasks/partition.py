@@ -62,16 +62,12 @@ def check_request(clients: int, examples: int | None) -> None:
 def check_enough(table: Table, clients: int) -> None:
     """Refuse more clients than rows, for splits whose parts do not overlap."""
     if clients > len(table):
-        raise ValueError(
-            f"task.clients={clients}: must be at most {len(table)}, the number of training examples"
-        )
+        raise ValueError(f"task.clients={clients}: must be at most {len(table)}, the number of training examples")
 
 
 def capped(parts: Iterable[np.ndarray], examples: int | None, seed: int) -> Split:
     """Each part in a random order of its own, cut to `examples` rows; None keeps them all."""
-    return tuple(
-        generator(seed, Stream.CAP, client).permutation(part)[:examples] for client, part in enumerate(parts)
-    )
+    return tuple(generator(seed, Stream.CAP, client).permutation(part)[:examples] for client, part in enumerate(parts))
 
 
 @dataclass(frozen=True)
@@ -98,9 +94,7 @@ class Draw:
         """Exactly `examples` rows per client, which must be given."""
         check_request(clients, examples)
         if examples is None or examples > len(table):
-            raise ValueError(
-                f"task.examples={examples}: partition=draw needs a number from 1 to {len(table)}"
-            )
+            raise ValueError(f"task.examples={examples}: partition=draw needs a number from 1 to {len(table)}")
         return tuple(
             generator(seed, Stream.DRAW, client).choice(len(table), examples, replace=False)
             for client in range(clients)

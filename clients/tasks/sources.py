@@ -60,9 +60,7 @@ class Digits:
         parts = train_test_split(
             np.arange(len(pixels)), test_size=DIGITS_TEST_SIZE, stratify=bunch.target, random_state=0
         )
-        train, test = (
-            self.image_format.examples(pixels[rows], bunch.target[rows], "digits") for rows in parts
-        )
+        train, test = (self.image_format.examples(pixels[rows], bunch.target[rows], "digits") for rows in parts)
         return train, test
 
     @cached_property

@@ -10,9 +10,7 @@ from clients.tasks.task import Examples
 
 def examples(size):
     """Examples of `size` bytes of inputs and as many eight-byte targets as images of ten bytes."""
-    return Examples(
-        torch.zeros(size // 10, 10, dtype=torch.uint8), torch.zeros(size // 10, dtype=torch.int64)
-    )
+    return Examples(torch.zeros(size // 10, 10, dtype=torch.uint8), torch.zeros(size // 10, dtype=torch.int64))
 
 
 def test_the_same_object_is_returned_and_loaded_once():

@@ -44,9 +44,7 @@ def test_parquet_file_and_folder(tmp_path, write_parquet, colours):
 
 def test_grey_parquet(tmp_path, write_parquet, digits):
     write_parquet(tmp_path / "own.parquet", digits, image_column="image", label=range(6))
-    assert torch.equal(
-        read_device(str(tmp_path / "own.parquet"), GREY).inputs[:, 0], torch.from_numpy(digits)
-    )
+    assert torch.equal(read_device(str(tmp_path / "own.parquet"), GREY).inputs[:, 0], torch.from_numpy(digits))
 
 
 @pytest.mark.parametrize(

@@ -28,9 +28,7 @@ def folder(tmp_path, write_parquet, colours):
     place = tmp_path / "my data"
     writers = ["b", "a"] * 6
     write_parquet(place / "train-00000-of-00002.parquet", colours[:5], label=range(5), writer=writers[:5])
-    write_parquet(
-        place / "train-00001-of-00002.parquet", colours[5:10], label=range(5, 10), writer=writers[5:10]
-    )
+    write_parquet(place / "train-00001-of-00002.parquet", colours[5:10], label=range(5, 10), writer=writers[5:10])
     write_parquet(place / "test-00000-of-00001.parquet", colours[10:], label=[3, 4], writer=writers[10:])
     return place
 
@@ -166,9 +164,7 @@ def test_a_folder_without_test_files_says_so_when_they_are_needed(tmp_path, writ
 
 def test_the_hub_gives_the_same_as_files(folder, colours, monkeypatch):
     features = datasets.Features({"img": datasets.Image(), "label": datasets.ClassLabel(num_classes=10)})
-    cells = [
-        {"bytes": cell["bytes"], "path": None} for cell in source(folder)._train.to_table()["img"].to_pylist()
-    ]
+    cells = [{"bytes": cell["bytes"], "path": None} for cell in source(folder)._train.to_table()["img"].to_pylist()]
     hub = datasets.Dataset.from_dict({"img": cells, "label": list(range(10))}, features=features)
     asked = []
     monkeypatch.setattr(datasets, "load_dataset", lambda name, split: asked.append((name, split)) or hub)
@@ -177,9 +173,7 @@ def test_the_hub_gives_the_same_as_files(folder, colours, monkeypatch):
     assert asked == [("uoft-cs/cifar10", "train")]
 
 
-@pytest.mark.parametrize(
-    "error", [ConnectionError("line one\nline two"), RuntimeError("429 Too Many Requests")]
-)
+@pytest.mark.parametrize("error", [ConnectionError("line one\nline two"), RuntimeError("429 Too Many Requests")])
 def test_an_unreachable_hub_is_one_line_that_says_what_to_do(error, monkeypatch):
     def fail(*_, **__):
         raise error

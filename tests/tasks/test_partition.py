@@ -87,17 +87,13 @@ def test_draw_is_exact_without_repeats_and_independent_of_the_number_of_clients(
 
 @pytest.mark.parametrize("examples", [None, 201])
 def test_draw_needs_a_number_of_examples_that_is_there(examples):
-    with pytest.raises(
-        ValueError, match=f"task.examples={examples}: partition=draw needs a number from 1 to 200"
-    ):
+    with pytest.raises(ValueError, match=f"task.examples={examples}: partition=draw needs a number from 1 to 200"):
         Draw().split(table(200), 2, examples, seed=0)
 
 
 def test_small_alpha_ends_in_seconds_with_an_error_that_names_everything():
     started = time.monotonic()
-    with pytest.raises(
-        ValueError, match=r"alpha=0.01: .*1000 examples among 100 clients.*at least 10"
-    ) as caught:
+    with pytest.raises(ValueError, match=r"alpha=0.01: .*1000 examples among 100 clients.*at least 10") as caught:
         Dirichlet(alpha=0.01, min_size=10).split(table(1000), 100, None, seed=0)
     assert time.monotonic() - started < 10
     assert "\n" not in str(caught.value)
