@@ -45,10 +45,12 @@ class LocalTraining:
 
     def build_optimizer(self, parameters: list[nn.Parameter], learning_rate: float) -> torch.optim.Optimizer:
         """A fresh optimizer, without any state of earlier rounds (FedPart, Section 4.1)."""
-        common = {"lr": learning_rate, "weight_decay": self.weight_decay, "fused": True}  # one pass over memory
+        # fused: one pass over memory for each step
         if self.optimizer == "adam":
-            return torch.optim.Adam(parameters, **common)
-        return torch.optim.SGD(parameters, momentum=self.momentum, **common)
+            return torch.optim.Adam(parameters, lr=learning_rate, weight_decay=self.weight_decay, fused=True)
+        return torch.optim.SGD(
+            parameters, lr=learning_rate, momentum=self.momentum, weight_decay=self.weight_decay, fused=True
+        )
 
 
 @dataclass(frozen=True)
