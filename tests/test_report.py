@@ -56,7 +56,7 @@ def write_run(folder, accuracies=(0.1, 0.4, 0.6, 0.7, 0.8, 0.9, 0.875), seed=0, 
     (folder / "rounds.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     cfg = OmegaConf.create(
         {
-            "rounds": len(rows) - 1, "seed": seed, "resume": None, "client": {"lr": 0.001},
+            "rounds": len(rows) - 1, "seed": seed, "resume": None, "client": {"lr": 0.001}, "task": {"name": "digits"},
             "strategy": {"_target_": f"strategies.{strategy.lower()}.{strategy}Strategy"},
             "cohort": {"_target_": "strategies.cohort.Cohort", "seed": seed},
         }
@@ -97,7 +97,10 @@ def test_one_run_says_what_was_reached_and_what_it_cost(tmp_path):
     text = words(report(write_run(tmp_path / "run")))
     # Of 6 rounds 2 are full and 4 train a quarter: (2 + 4 / 4) / 6 = 50 %. 3 * 4000 B * 10 clients each way.
     assert "reached accuracy 0.8750 after 6 rounds, at best 0.9000 in round 5" in text
-    assert "sent 240.0 kB up and down, 50.0 % of what dense full training sends (50.0 % on the uplink)" in text
+    assert (
+        "sent 240.0 kB up and down, 50.0 % of what dense full training sends in these rounds (50.0 % on the uplink)"
+        in text
+    )
     assert "with 50.0 % of its multiply-accumulates" in text
     assert "Client trainings 60 of 60" in text
     assert "averaged running statistics" in text

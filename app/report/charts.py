@@ -19,6 +19,7 @@ Trace = dict[str, Any]
 COLOURS = 7
 """Series colours that the style sheet has: --s0 to --s6."""
 
+_RATES = ("accuracy", "rate")
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 _MARKERS = ("circle", "square", "diamond", "triangle-up", "x", "cross")
 
@@ -45,6 +46,8 @@ def line(index: int, name: str, x: Sequence[float], y: Sequence[float | None], *
         "line": {"color": f"var(--s{index % COLOURS})", "dash": _DASHES[index % len(_DASHES)], "width": 2},
         "marker": {
             "symbol": _MARKERS[index % len(_MARKERS)],
+            "opacity": 1,
+            "line": {"width": 0},
             "size": [7 if i % every == 0 or i == len(x) - 1 else 0 for i in range(len(x))],
         },
         **more,
@@ -56,7 +59,8 @@ def axes(x: str, y: str, **more: Any) -> dict[str, Any]:
     axis = {"gridcolor": "var(--grid)", "zeroline": False, "automargin": True, "linecolor": "var(--grid)"}
     return {
         "xaxis": {**axis, "title": {"text": x}, "showgrid": False, "showline": True, "ticks": "outside"},
-        "yaxis": {**axis, "title": {"text": y}},
+        # No rate is above 1, but an axis around a constant one would be.
+        "yaxis": {**axis, "title": {"text": y}, **({"autorangeoptions": {"clipmax": 1.02}} if y in _RATES else {})},
         **more,
     }
 

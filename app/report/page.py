@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
+from typing import Any
 
 from plotly.offline import get_plotlyjs
 
@@ -75,10 +76,13 @@ def _many(runs: Sequence[Run], groups: Sequence[Group]) -> str:
 
 def _figures(charts: Sequence[Chart]) -> str:
     """The charts' places, and their data for the script that draws them."""
-    places, data = [], {}
+    places: list[str] = []
+    data: dict[str, Any] = {}
     for index, chart in enumerate(charts):
         name = f"chart{index}"
-        data[name] = {"data": chart.traces, "layout": chart.layout}
+        legend = sum(trace.get("showlegend", True) for trace in chart.traces)
+        height = 300 if legend < 4 else 260 + 19 * legend  # long legends must not squeeze the plot
+        data[name] = {"data": chart.traces, "layout": {"height": height} | chart.layout}
         wide = ' class="wide"' if chart.traces and chart.traces[0]["type"] == "heatmap" else ""
         places.append(
             f"<figure{wide}><figcaption><h3>{escape(chart.title)}</h3>"

@@ -122,7 +122,13 @@ def _bars(colour: int, name: str, x: list[int], y: list[float], pattern: str) ->
     """Bars told apart by pattern as well as by colour."""
     marker: dict[str, Any] = {"color": f"var(--s{colour})"}
     if pattern:
-        marker["pattern"] = {"shape": pattern, "size": 5, "solidity": 0.4, "fgcolor": "var(--paper)"}
+        marker["pattern"] = {
+            "shape": pattern,
+            "size": 6,
+            "solidity": 0.3,
+            "fgcolor": "var(--paper)",
+            "fillmode": "overlay",
+        }
     return {"type": "bar", "name": name, "x": x, "y": y, "marker": marker}
 
 

@@ -1,8 +1,10 @@
 """The words and tables of the page. All functions return HTML with every value escaped."""
 
 import json
+import os
 from collections.abc import Sequence
 from html import escape
+from pathlib import Path
 from typing import Any
 
 from app.console import size
@@ -22,13 +24,13 @@ def lead(run: Run) -> str:
     if (share := run.ratio(_BOTH, ("bytes_dense",))) is not None:
         up, work = run.ratio(("bytes_up",), ("bytes_dense_up",)), run.ratio(("macs",), ("macs_dense",))
         sent += (
-            f", {percent(share)} of what dense full training sends ({percent(up)} on the uplink), "
+            f", {percent(share)} of what dense full training sends in these rounds ({percent(up)} on the uplink), "
             f"with {percent(work)} of its multiply-accumulates"
         )
-    return (
-        f'{warning}<p class="lead">{escape(run.strategy)} reached accuracy {rate(run.accuracy)} after '
-        f"{run.rows[-1]['round']} rounds, at best {rate(run.best_accuracy)} in round {run.best['round']}. {sent}.</p>"
-    )
+    last, best = run.rows[-1]["round"], run.best["round"]
+    when = "its best" if best == last else f"at best {rate(run.best_accuracy)} in round {best}"
+    reached = f"{escape(run.strategy)} reached accuracy {rate(run.accuracy)} after {last} rounds, {when}"
+    return f'{warning}<p class="lead">{reached}. {sent}.</p>'
 
 
 def _unfinished(run: Run) -> str:
@@ -60,8 +62,9 @@ def _of_dense(ratio: float | None) -> str:
 def losses(runs: Sequence[Run]) -> str:
     """A table of the clients whose work was lost, and why; nothing where there are none."""
     several = len(runs) > 1
+    names = _short_paths(runs)
     rows = [
-        ([str(run.path)] if several else []) + [str(row["round"]), str(client), str(reason)]
+        ([names[run.path]] if several else []) + [str(row["round"]), str(client), str(reason)]
         for run in runs
         for row in run.rows
         for client, reason in row["reasons"].items()
@@ -86,16 +89,25 @@ def run_table(run: Run) -> str:
 
 def runs_table(runs: Sequence[Run]) -> str:
     """Each run with its seed and what its final model is."""
-    head = ["run", "strategy", "seed", "status", "final accuracy", "best, round", "sha256 of the model"]
-    rows = []
+    head = ["run", "strategy", "seed", "final accuracy", "best, round", "sha256 of the model", "status"]
+    rows, names = [], _short_paths(runs)
     for run in runs:
         best = f"{rate(run.best_accuracy)}, {run.best['round']}" if run.best else NOT_RECORDED
         status = "finished" if run.finished else _unfinished(run)
-        sha = _value((run.summary or {}).get("model_sha256"))
-        rows.append(
-            [str(run.path), run.strategy, _value(run.config.get("seed")), status, rate(run.accuracy), best, sha]
-        )
-    return f"<h2>Runs</h2>{_table(head, rows)}"
+        sha = _value((run.summary or {}).get("model_sha256"))[:12]
+        seed = _value(run.config.get("seed"))
+        rows.append([names[run.path], run.strategy, seed, rate(run.accuracy), best, sha, status])
+    note = f'<p class="note">In {escape(str(_folder(runs)))}; the first 12 digits of each sha256.</p>'
+    return f"<h2>Runs</h2>{note}{_table(head, rows)}"
+
+
+def _folder(runs: Sequence[Run]) -> Path:
+    return Path(os.path.commonpath([run.path.absolute().parent for run in runs]))
+
+
+def _short_paths(runs: Sequence[Run]) -> dict[Path, str]:
+    """Run directories as seen from the folder that holds them all."""
+    return {run.path: str(run.path.absolute().relative_to(_folder(runs))) for run in runs}
 
 
 def comparison_table(groups: Sequence[Group], columns: Sequence[Column]) -> str:

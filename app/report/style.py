@@ -43,18 +43,23 @@ figure.wide { grid-column: 1 / -1; }
 table { border-collapse: collapse; width: 100%; font-size: .9rem; }
 th, td { text-align: left; padding: .4rem .9rem .4rem 0; border-bottom: 1px solid var(--grid); vertical-align: top; }
 thead th { color: var(--quiet); font-weight: 600; vertical-align: bottom; }
-td.number, th.number { text-align: right; white-space: nowrap; }
+td.number, th.number { text-align: right; } td.number { white-space: nowrap; }
+table.compare td, table.compare th { padding-right: .75rem; font-size: .8125rem; }
+table.compare tr > :last-child { padding-right: 0; }
 table.words td { overflow-wrap: anywhere; }
 table.words th { white-space: nowrap; font-weight: 400; color: var(--quiet); }
-table.compare td:first-child { min-width: 11rem; }
+table.compare td:first-child { min-width: 8.5rem; font-weight: 600; }
+table.compare td:nth-child(2) { white-space: nowrap; }
+
 th button { font: inherit; color: inherit; background: none; border: 0; padding: 0; cursor: pointer;
   text-align: inherit; }
-th button::after { content: " \\2195"; opacity: .45; }
-th[aria-sort=ascending] button::after { content: " \\2191"; opacity: 1; }
-th[aria-sort=descending] button::after { content: " \\2193"; opacity: 1; }
+th button::after { content: "\\00a0\\2195"; opacity: .45; }
+th[aria-sort=ascending] button::after { content: "\\00a0\\2191"; opacity: 1; }
+th[aria-sort=descending] button::after { content: "\\00a0\\2193"; opacity: 1; }
 footer { margin-top: 3rem; }
 @media (max-width: 46rem) { body { padding-top: 1.5rem; } .charts { grid-template-columns: minmax(0, 1fr); }
-  dl.key { grid-template-columns: repeat(2, minmax(0, 1fr)); } }
+  dl.key { grid-template-columns: repeat(2, minmax(0, 1fr)); }
+  table.words th[scope=row] { white-space: normal; width: 38%; } }
 @media print {
   @page { margin: 15mm; }
   body { max-width: none; padding: 0; font-size: 10pt; }
@@ -76,7 +81,8 @@ function draw(width) {
     const layout = Object.assign({
       height: 300, margin: {l: 56, r: 10, t: 10, b: 44}, paper_bgcolor: "transparent", plot_bgcolor: "transparent",
       font: {family: getComputedStyle(document.body).fontFamily, size: 12, color: ink},
-      legend: {orientation: "h", x: 0, y: 1.02, yanchor: "bottom"}, dragmode: coarse ? false : "zoom",
+      legend: {orientation: "h", x: 0, y: 1.02, yanchor: "bottom", traceorder: "normal"},
+      dragmode: coarse ? false : "zoom",
       hoverlabel: {bgcolor: paper, font: {color: ink}, namelength: -1}, autosize: !width, width: width || undefined,
     }, figure.layout);
     Plotly.react(id, figure.data, layout, {responsive: !width, displayModeBar: false});
