@@ -46,7 +46,7 @@ thead th { color: var(--quiet); font-weight: 600; vertical-align: bottom; }
 td.number, th.number { text-align: right; } td.number { white-space: nowrap; }
 table.compare td, table.compare th { padding-right: .75rem; font-size: .8125rem; }
 table.compare tr > :last-child { padding-right: 0; }
-table.words td { overflow-wrap: anywhere; }
+table.words td { overflow-wrap: break-word; } table.words td:last-child { overflow-wrap: anywhere; }
 table.words th { white-space: nowrap; font-weight: 400; color: var(--quiet); }
 table.compare td:first-child { min-width: 8.5rem; font-weight: 600; }
 table.compare td:nth-child(2) { white-space: nowrap; }
@@ -62,7 +62,7 @@ footer { margin-top: 3rem; }
   table.words th[scope=row] { white-space: normal; width: 38%; } }
 @media print {
   @page { margin: 15mm; }
-  body { max-width: none; padding: 0; font-size: 10pt; }
+  body { max-width: none; padding: 0; font-size: 10pt; background: none; }
   figure, dl.key div, tr { break-inside: avoid; } h2 { break-after: avoid; }
   .charts { display: block; } figure { margin-bottom: 8mm; } dl.key div { border: 1px solid var(--grid); }
   .scroll { overflow: visible; } th button::after { content: none; }
@@ -85,6 +85,7 @@ function draw(width) {
       dragmode: coarse ? false : "zoom",
       hoverlabel: {bgcolor: paper, font: {color: ink}, namelength: -1}, autosize: !width, width: width || undefined,
     }, figure.layout);
+    if (width) layout.height *= 0.8;
     Plotly.react(id, figure.data, layout, {responsive: !width, displayModeBar: false});
   }
 }
