@@ -16,33 +16,36 @@ from strategies.cohort import RunFailed
 from strategies.roster import SimulatedRoster
 
 
-@hydra.main(version_base=HYDRA_VERSION_BASE, config_path=str(CONF), config_name="config")
-def job(cfg: DictConfig) -> None:
-    """One run: check everything that can be checked, then play it in the runtime that the configuration names."""
-    check(cfg)
-    runtime = make(cfg, "runtime")
-    task = make(cfg, "task")
-    build_strategy(cfg, task, SimulatedRoster(task.clients))
-    run_dir = Path(HydraConfig.get().runtime.output_dir).absolute()
-    runtime.run(cfg, run_dir)
+def play(cfg: DictConfig) -> int:
+    """One run: check all that can be checked, then play it in its runtime; the exit status (see `main`)."""
+    try:
+        task = make(check(cfg), "task")
+        build_strategy(cfg, task, SimulatedRoster(task.clients))
+        run_dir = Path(HydraConfig.get().runtime.output_dir).absolute()
+        make(cfg, "runtime").run(cfg, run_dir)
+    except (ConfigError, RunFailed, ValueError) as error:
+        print(f"fedslice: {error}", file=sys.stderr)
+        return 2 if isinstance(error, ConfigError) else 1
     print(f"report: {run_dir / 'report.html'}")
+    return 0
 
 
 def main() -> int:
-    """The exit status: 0 done, 1 the run did not do its work, 2 the configuration cannot run."""
+    """The exit status: 0 done, 1 a run did not do its work, 2 a configuration cannot run; of a sweep, the worst."""
+    worst = 0
+
+    @hydra.main(version_base=HYDRA_VERSION_BASE, config_path=str(CONF), config_name="config")
+    def job(cfg: DictConfig) -> None:
+        nonlocal worst
+        worst = max(worst, play(cfg))
+
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises instead of printing a page and exiting
     try:
         job()
     except (HydraException, OmegaConfBaseException) as error:
         print(f"fedslice: {one_line(error)}", file=sys.stderr)
         return 2
-    except ConfigError as error:
-        print(f"fedslice: {error}", file=sys.stderr)
-        return 2
-    except (RunFailed, ValueError) as error:
-        print(f"fedslice: {error}", file=sys.stderr)
-        return 1
-    return 0
+    return worst
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ starts. Values are checked against the annotations of the constructor that they 
 """
 
 import inspect
+import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -80,27 +81,30 @@ def to_yaml(cfg: DictConfig) -> str:
 
 
 def check(cfg: DictConfig) -> DictConfig:
-    """The same configuration, every value checked against the annotation of what it is for."""
+    """The same configuration, every value checked against the annotation of what it is for, and by its constructor."""
     try:
-        values: Any = OmegaConf.to_container(cfg, resolve=True)
+        values: Any = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
     except OmegaConfBaseException as error:
         raise ConfigError(one_line(error)) from None
     for name, schema in (("", RunSettings), ("evaluation", Evaluation), ("checkpoint", Checkpointing)):
         section = values.get(name, {}) if name else {k: v for k, v in values.items() if not isinstance(v, dict)}
         _check_values(name, section, schema)
     _check_targets("", values)
+    for key in ("client", "cohort", "runtime", "task"):
+        make(cfg, key)
     return cfg
 
 
 def make(cfg: DictConfig, key: str, **extra: Any) -> Any:
     """The object that `cfg[key]` describes. Raises ConfigError with the key that is at fault."""
     try:
-        return instantiate(cfg[key], **extra)
-    except InstantiationException as error:
-        cause = error.__cause__
+        # Through a partial, because Hydra would turn dataclasses among its own keyword arguments into dictionaries.
+        return instantiate(cfg[key], _partial_=True)(**extra)
+    except (ValueError, InstantiationException) as error:
+        cause = error.__cause__ if isinstance(error, InstantiationException) else error
         if not isinstance(cause, ValueError):
             raise
-        raise ConfigError(f"{key}.{cause}") from None
+        raise ConfigError(str(cause) if str(cause).startswith(f"{key}.") else f"{key}.{cause}") from None
 
 
 def one_line(error: Exception) -> str:
@@ -111,6 +115,8 @@ def one_line(error: Exception) -> str:
     key = re.search(r"Could not override '([^']+)'", text)
     if key:
         return f"{key[1]}: no such key; {_choices(key[1])}"
+    if missing := re.search(r"Missing mandatory value.*full_key: (\S+)", text, re.DOTALL):
+        return f"{missing[1]}: needs a value"
     text = text.split("Config search path")[0].replace("Available options in", "; options in")
     return " ".join(text.split()).replace(" ;", ";")
 
@@ -125,7 +131,7 @@ def _choices(key: str) -> str:
             break
         node, parent = node[part], f"{parent}.{part}".lstrip(".")
     names = sorted(str(name) for name in node if name != "_target_") if OmegaConf.is_dict(node) else []
-    return f"{parent or 'the configuration'} has {', '.join(names)}"
+    return f"{parent or 'the configuration'} has {', '.join(names) or 'no keys'}"
 
 
 def _check_targets(path: str, node: Any) -> None:
@@ -135,7 +141,7 @@ def _check_targets(path: str, node: Any) -> None:
     for name, value in node.items():
         _check_targets(f"{path}.{name}".lstrip("."), value)
     if "_target_" in node:
-        given = {name: value for name, value in node.items() if name != "_target_"}
+        given = {name: value for name, value in node.items() if not name.startswith("_")}  # _convert_ is Hydra's
         _check_values(path, given, get_class(node["_target_"]))
 
 
@@ -151,7 +157,9 @@ def _check_values(path: str, given: Mapping[str, Any], schema: type) -> None:
     for name, value in given.items():
         key = f"{path}.{name}".lstrip(".")
         if name not in annotations:
-            raise ConfigError(f"{key}={value}: no such key; {path or 'the configuration'} has {', '.join(annotations)}")
+            raise ConfigError(
+                f"{key}={value}: no such key; {path or 'the configuration'} has {', '.join(annotations) or 'no keys'}"
+            )
         if not (isinstance(value, dict) and "_target_" in value):
             _check_value(key, value, annotations[name])
 
@@ -160,7 +168,7 @@ def _check_value(key: str, value: Any, annotation: Any) -> None:
     """Check one value against one annotation, without any conversion."""
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(annotation, config=ConfigDict(arbitrary_types_allowed=True))
-        adapter.validate_python(value, strict=True)
+        adapter.validate_json(json.dumps(value), strict=True)  # JSON, where a list may stand for a tuple
     except ValidationError as error:
         wanted = "; or ".join(dict.fromkeys(problem["msg"] for problem in error.errors()))
         raise ConfigError(f"{key}={value}: {wanted[0].lower()}{wanted[1:]}") from None

@@ -1,35 +1,56 @@
 """What a person sees while a run goes on: a line a round, and a bar where there is a terminal."""
 
+import logging
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+LOG = logging.getLogger("fedslice")
+
+
+class _Lines(logging.Handler):
+    """Prints what strategies and clients have to say, above the bar."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__()
+        self._console = console
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._console.print(record.getMessage(), markup=False)
 
 
 class RunConsole:
-    """Prints one line for each round; in a terminal a bar below them counts this round's replies."""
+    """Prints one line for each round; in a terminal a bar below them counts rounds and replies."""
 
     def __init__(self, rounds: int) -> None:
         self.rounds = rounds
+        self._replies = 0
         self._console = Console(highlight=False, soft_wrap=True)
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        columns = (TextColumn("round"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[replies]} replies"))
         self._bar = Progress(*columns, console=self._console, transient=True, disable=not self._console.is_terminal)
-        self._task = self._bar.add_task("rounds", total=rounds)
+        self._task = self._bar.add_task("rounds", total=rounds, replies=0)
         self._bar.start()
+        self._handler = _Lines(self._console)
+        LOG.addHandler(self._handler)
+        LOG.setLevel(logging.INFO)
+        LOG.propagate = False
 
     def reply(self) -> None:
         """Count one client's reply."""
-        self._bar.advance(self._task, 0)
-        self._bar.refresh()
+        self._replies += 1
+        self._bar.update(self._task, replies=self._replies)
 
     def round(self, row: dict[str, Any]) -> None:
         """Print a round's line."""
-        self._bar.update(self._task, completed=row["round"])
+        self._bar.update(self._task, completed=row["round"], replies=0)
+        self._replies = 0
         self._console.print(round_line(row, self.rounds))
 
     def close(self) -> None:
         """Take the bar away."""
         self._bar.stop()
+        LOG.removeHandler(self._handler)
 
 
 def round_line(row: dict[str, Any], rounds: int) -> str:

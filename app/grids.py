@@ -27,9 +27,11 @@ class StreamingGrid(Grid):
         self._on_reply = on_reply
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterator[Message]:
-        """Replies as they come, until all are there or `timeout` seconds are over."""
-        waiting = {str(message_id) for message_id in self._grid.push_messages(messages) if message_id}
-        deadline = time.monotonic() + (float("inf") if timeout is None else timeout)
+        """Send now; then replies as they come, until all are there or `timeout` seconds are over."""
+        sent = {str(message_id) for message_id in self._grid.push_messages(messages) if message_id}
+        return self._replies(sent, time.monotonic() + (float("inf") if timeout is None else timeout))
+
+    def _replies(self, waiting: set[str], deadline: float) -> Iterator[Message]:
         while waiting and time.monotonic() < deadline:
             replies = list(self._grid.pull_messages(waiting))
             for reply in replies:

@@ -1,6 +1,5 @@
 """The inline runtime: the whole federation in this process."""
 
-import logging
 from pathlib import Path
 
 from omegaconf import DictConfig
@@ -16,6 +15,5 @@ class InlineRuntime:
 
     def run(self, cfg: DictConfig, run_dir: Path) -> None:
         """Play the run that `cfg` describes; raises RunFailed where it did not do its work."""
-        logging.getLogger("flwr").setLevel(logging.WARNING)  # our own console says what happens
         grid = InlineGrid(client_app.app, {"cfg-yaml": to_yaml(cfg), "overrides": "", "run-dir": str(run_dir)})
         serve(cfg, grid, run_dir, "inline")

@@ -90,7 +90,7 @@ class RunRecord:
         packages = ("fedslice", "flwr", "torch", "numpy")
         local = self.cfg.batch_norm == "local"
         return {
-            "strategy": str(self.cfg.strategy._target_).rpartition(".")[2],
+            "strategy": str(self.cfg.strategy._target_).split(".")[-2],  # its file's name
             "task": self.cfg.task.name,
             "seed": self.cfg.seed,
             "runtime": self.runtime,

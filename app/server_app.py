@@ -1,13 +1,12 @@
 """Flower's ServerApp: builds the run from its configuration, and records what it does."""
 
+import logging
 import time
 from datetime import datetime
-from logging import ERROR
 from pathlib import Path
 
 import torch
 from flwr.app import ArrayRecord, Context, MetricRecord
-from flwr.common import log
 from flwr.serverapp import Grid, ServerApp
 from flwr.superlink.grid.inmemory_grid import InMemoryGrid
 from omegaconf import DictConfig
@@ -45,13 +44,14 @@ def main(grid: Grid, context: Context) -> None:
     except (ConfigError, RunFailed, ValueError) as error:
         run_dir.mkdir(parents=True, exist_ok=True)
         (run_dir / ERROR_FILE).write_text(f"{error}\n")
-        log(ERROR, "fedslice: %s", error)
+        print(f"fedslice: {error}", flush=True)
         raise
 
 
 def serve(cfg: DictConfig, grid: Grid, run_dir: Path, runtime: str) -> None:
     """Play the whole run over `grid` and leave its files in `run_dir`. Raises RunFailed if it cannot."""
     torch.set_num_threads(cfg.client.threads)
+    logging.getLogger("flwr").setLevel(logging.WARNING)  # the run's own console says what happens
     task: Task = make(cfg, "task")
     model = task.build_model(cfg.seed)
     done = checkpoint.load(Path(cfg.resume), cfg) if cfg.resume else None

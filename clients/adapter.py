@@ -4,16 +4,17 @@ A reply that Flower cannot serialise, or none at all, wedges a SuperNode for goo
 goes wrong in the client comes back as a reply that gives the reason.
 """
 
+import logging
 from collections.abc import Callable
-from logging import WARNING
 from typing import Any, cast
 
 from flwr.app import Message
 from flwr.client import NumPyClient
-from flwr.common import log
 
 from clients.messages import Order, error_content, model_record, read_order, reply_content
 from clients.wire import pack
+
+LOG = logging.getLogger("fedslice")
 
 
 def train_reply(message: Message, client_for: Callable[[Order], NumPyClient]) -> Message:
@@ -27,6 +28,6 @@ def train_reply(message: Message, client_for: Callable[[Order], NumPyClient]) ->
         content = reply_content(model_record(pack(update)), examples, metrics)
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
-        log(WARNING, "client failed: %s", reason)
+        LOG.warning("client failed: %s", reason)
         content = error_content(reason)
     return Message(content, reply_to=message)

@@ -75,9 +75,9 @@ class RunningMean:
         return {name: self._mean(name) for name in self._sums}
 
     def _mean(self, name: str) -> NDArray[Any]:
-        mean = np.asarray(self._sums[name] / self._totals[name])  # a 0-d quotient is a scalar otherwise
-        dtype = self._dtypes[name]
-        return (np.rint(mean) if dtype.kind in "iub" else mean).astype(dtype)
+        mean, dtype = self._sums[name] / self._totals[name], self._dtypes[name]
+        rounded = np.rint(mean) if dtype.kind in "iub" else mean
+        return np.asarray(rounded, dtype)  # NumPy makes scalars of 0-d results
 
 
 def weighted_mean(pairs: Iterable[tuple[Weights, float]]) -> Weights:

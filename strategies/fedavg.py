@@ -7,12 +7,11 @@ and averaging replies one at a time, and keeping account. Deviation: a round wit
 `cohort.min_clients` accepted replies leaves the model as it is.
 """
 
+import logging
 import time
 from collections.abc import Iterable, Iterator
-from logging import INFO, WARNING
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
-from flwr.common import log
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 
@@ -25,6 +24,8 @@ from strategies.cohort import Cohort, RunFailed
 from strategies.cost import RoundReport
 from strategies.replies import refusal
 from strategies.roster import Roster, wait_for_nodes
+
+LOG = logging.getLogger("fedslice")
 
 
 class FedAvgStrategy(Strategy):
@@ -100,7 +101,7 @@ class FedAvgStrategy(Strategy):
         for partition in set(report.sampled) - {*report.completed, *report.failed, *report.rejected}:
             report.failed[partition] = f"no reply within {self.cohort.round_timeout:g} s"
         for partition, reason in sorted({**report.failed, **report.rejected}.items()):
-            log(WARNING, "round %s: client %s left out: %s", report.round, partition, reason)
+            LOG.warning("round %s: client %s left out: %s", report.round, partition, reason)
         self._conclude(mean)
         return None, None
 
@@ -117,7 +118,7 @@ class FedAvgStrategy(Strategy):
     def summary(self) -> None:
         """Log what this strategy is about to do."""
         size = sum(array.size for array in self.weights.values())
-        log(INFO, "%s: %s values in %s layer groups", type(self).__name__, f"{size:,}", len(self.groups))
+        LOG.info("%s: %s values in %s layer groups", type(self).__name__, f"{size:,}", len(self.groups))
 
     # Replies -----------------------------------------------------------------------------------------------
 
@@ -164,7 +165,7 @@ class FedAvgStrategy(Strategy):
             self.weights = self.merge(self._plan, mean.result())
         else:
             self._failed_in_a_row += 1
-            log(WARNING, "round %s failed: %s of %s replies accepted; the model is kept",
+            LOG.warning("round %s failed: %s of %s replies accepted; the model is kept",
                 self.report.round, accepted, needed)  # fmt: skip
         if self._failed_in_a_row >= self.cohort.max_failed_rounds:
             reasons = {**self.report.failed, **self.report.rejected}

@@ -1,17 +1,17 @@
 """Which node plays which client, asked of the grid anew before each round."""
 
+import logging
 import time
 from collections.abc import Mapping
-from logging import INFO
 from typing import Any, Protocol
 
 from flwr.app import ConfigRecord, Message, RecordDict
-from flwr.common import log
 from flwr.serverapp import Grid
 
 from clients.messages import WHO
 from strategies.cohort import RunFailed
 
+LOG = logging.getLogger("fedslice")
 _POLL = 0.2  # seconds
 
 
@@ -96,7 +96,7 @@ def wait_for_nodes(roster: Roster, grid: Grid, at_least: int, timeout: float, ev
             return nodes
         if len(nodes) != seen:
             seen = len(nodes)
-            log(INFO, "waiting for clients: %s of %s are there", seen, needed)
+            LOG.info("waiting for clients: %s of %s are there", seen, needed)
         if time.monotonic() > deadline:
             missing = sorted(set(range(needed)) - set(nodes))
             raise RunFailed(

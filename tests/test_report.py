@@ -70,7 +70,7 @@ def write_run(folder, accuracies=(0.1, 0.4, 0.6, 0.7, 0.8, 0.9, 0.875), seed=0, 
         summary = {
             "strategy": f"{strategy}Strategy", "task": "digits", "seed": seed, "batch_norm": "global",
             "evaluated_with": "averaged running statistics", "versions": {"python": "3.12.1", "torch": None},
-            "ratio_bytes": 0.5, "model_sha256": "ab" * 32,
+            "bytes_up_total": 120_000, "ratio_bytes": 0.7035370490097582, "model_sha256": "ab" * 32,
         }  # fmt: skip
         (folder / "summary.json").write_text(json.dumps(summary))
     return folder
@@ -104,6 +104,7 @@ def test_one_run_says_what_was_reached_and_what_it_cost(tmp_path):
     assert "with 50.0 % of its multiply-accumulates" in text
     assert "Client trainings 60 of 60" in text
     assert "averaged running statistics" in text
+    assert "bytes up total 120,000 ratio bytes 0.703537" in text
     assert "python 3.12.1, torch not recorded" in text
     assert "ab" * 32 in text
 

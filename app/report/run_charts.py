@@ -79,7 +79,10 @@ def strip(run: Run, title: str) -> Chart:
     layout["height"] = min(420, max(110 if not partial else 150, 90 + 16 * count))
     note = "Every round trained the full model."
     if partial:
-        note = "Shallow groups on top. Light full columns: rounds of the full model; dark: rounds of single groups."
+        note = (
+            "Shallow groups on top. Light full columns: rounds of the full model; strong cells: rounds of these groups "
+            "only. Groups deeper than these, if there are any, were trained in full rounds alone."
+        )
     return Chart(title, note, [trace], layout)
 
 

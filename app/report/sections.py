@@ -83,7 +83,10 @@ def run_table(run: Run) -> str:
         series = run.series(name)
         about[f"{title}, last"] = rate(list(series.values())[-1]) if series else None
     about["seed"] = run.config.get("seed")
-    rows = [[_title(key), _value(value)] for key, value in about.items()]
+    rows = [
+        [_title(key), f"{value:,}" if key.endswith("_total") and isinstance(value, int) else _value(value)]
+        for key, value in about.items()
+    ]
     return f"<h2>Summary</h2>{_table(None, rows)}"
 
 
@@ -156,4 +159,6 @@ def _value(value: Any) -> str:
         return NOT_RECORDED
     if isinstance(value, dict):
         return ", ".join(f"{name} {_value(inner)}" for name, inner in value.items())
+    if isinstance(value, float):
+        return f"{value:.6g}"
     return value if isinstance(value, str) else json.dumps(value)

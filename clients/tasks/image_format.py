@@ -1,0 +1,85 @@
+"""What a task's images look like, and how arrays and encoded image files become `Examples` of that look."""
+
+import io
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from clients.tasks.task import Examples
+
+
+@dataclass(frozen=True)
+class ImageFormat:
+    """Size, values and labels of a task's images, and the parquet columns they are in.
+
+    Attributes:
+        shape: channels (1 or 3), height, width.
+        num_classes: labels run from 0 to num_classes - 1.
+        max_value: the largest pixel value; pixels are unsigned bytes.
+        image_column: column of encoded images, bytes or the hub's {bytes, path}.
+        label_column: column of integer labels.
+    """
+
+    shape: tuple[int, int, int]
+    num_classes: int
+    max_value: int = 255
+    image_column: str = "image"
+    label_column: str = "label"
+
+    def examples(self, pixels: np.ndarray, labels: np.ndarray, origin: str) -> Examples:
+        """Checked examples of pixels (n, c, h, w) uint8 and labels (n,); `origin` opens what errors say."""
+        if pixels.dtype != np.uint8:
+            raise ValueError(f"{origin}: images are {pixels.dtype}, must be uint8")
+        if len(pixels) != len(labels) or labels.ndim != 1:
+            raise ValueError(f"{origin}: {len(pixels)} images but labels of shape {labels.shape}")
+        if len(pixels) and pixels.max() > self.max_value:
+            raise ValueError(f"{origin}: a pixel is {pixels.max()}, must be 0 to {self.max_value}")
+        return Examples(torch.from_numpy(pixels), torch.from_numpy(self.labels(labels, origin)))
+
+    def labels(self, labels: np.ndarray, origin: str) -> np.ndarray:
+        """Labels as int64, refused unless integers in range."""
+        if not np.issubdtype(labels.dtype, np.integer):
+            raise ValueError(f"{origin}: labels are {labels.dtype}, must be integers")
+        wrong = labels[(labels < 0) | (labels >= self.num_classes)]
+        if len(wrong):
+            raise ValueError(f"{origin}: a label is {wrong[0]}, must be 0 to {self.num_classes - 1}")
+        return labels.astype(np.int64)
+
+    def channels_first(self, pixels: np.ndarray, origin: str) -> np.ndarray:
+        """Images of shape (n, h, w), (n, c, h, w) or (n, h, w, c) as (n, c, h, w)."""
+        channels, height, width = self.shape
+        if pixels.shape[1:] == self.shape:
+            return pixels
+        if pixels.shape[1:] == (height, width) and channels == 1:
+            return pixels[:, None]
+        if pixels.shape[1:] == (height, width, channels):
+            return np.ascontiguousarray(pixels.transpose(0, 3, 1, 2))
+        raise ValueError(
+            f"{origin}: images have shape {pixels.shape}, must be (n, {channels}, {height}, {width}) "
+            f"or (n, {height}, {width}, {channels})"
+        )
+
+    def decode(self, encoded: list[Any], origin: str) -> np.ndarray:
+        """Encoded images (PNG, JPEG, ...) as one array (n, c, h, w) uint8."""
+        pixels = np.empty((len(encoded), *self.shape), np.uint8)
+        for row, cell in enumerate(encoded):
+            pixels[row] = self._decode_one(cell, f"{origin}: column {self.image_column}, image {row}")
+        return pixels
+
+    def _decode_one(self, cell: Any, origin: str) -> np.ndarray:
+        from PIL import Image
+
+        channels, height, width = self.shape
+        data = cell["bytes"] if isinstance(cell, dict) else cell
+        if not isinstance(data, bytes):
+            raise ValueError(f"{origin}: holds {type(data).__name__}, must be the bytes of an image file")
+        try:
+            image = Image.open(io.BytesIO(data)).convert("L" if channels == 1 else "RGB")
+        except OSError as error:  # what Pillow raises for bytes that are no image, or half of one
+            raise ValueError(f"{origin}: does not decode as an image") from error
+        if image.size != (width, height):
+            raise ValueError(f"{origin}: is {image.width}x{image.height}, must be {width}x{height}")
+        array = np.asarray(image)  # (h, w) or (h, w, 3)
+        return array[None] if channels == 1 else array.transpose(2, 0, 1)

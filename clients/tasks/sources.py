@@ -1,0 +1,124 @@
+"""Where a task's images come from: scikit-learn's digits, or parquet from a local folder or the hub."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+
+from clients.tasks.image_format import ImageFormat
+from clients.tasks.parquet import open_folder, open_hub, read_examples, read_table
+from clients.tasks.partition import Table
+from clients.tasks.task import Examples
+
+DIGITS_TEST_SIZE = 360
+
+
+class ImageSource(Protocol):
+    """Training and test images with labels; nothing is loaded before it is asked for."""
+
+    @property
+    def image_format(self) -> ImageFormat:
+        """Shape, classes and values; known without any data."""
+
+    @property
+    def table(self) -> Table:
+        """Labels and id columns of the training set."""
+
+    def train_examples(self, rows: np.ndarray) -> Examples:
+        """These rows of the training set, in this order."""
+
+    def test_examples(self) -> Examples:
+        """The whole test set."""
+
+
+@dataclass(frozen=True)
+class Digits:
+    """1,797 handwritten digits of 8x8 pixels (UCI, in scikit-learn's wheel); values 0 to 16.
+
+    One fixed split, stratified by class and independent of any seed: 1,437 to train, 360 to test.
+    """
+
+    path: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.path is not None:
+            raise ValueError(f"task.data={self.path}: the digits come with scikit-learn; leave it out")
+
+    @property
+    def image_format(self) -> ImageFormat:
+        """8x8, one channel, ten classes."""
+        return ImageFormat(shape=(1, 8, 8), num_classes=10, max_value=16)
+
+    @cached_property
+    def _arrays(self) -> tuple[Examples, Examples]:
+        from sklearn.datasets import load_digits
+        from sklearn.model_selection import train_test_split
+
+        bunch = load_digits()
+        pixels = bunch.images.astype(np.uint8)[:, None]  # (n, 1, 8, 8)
+        parts = train_test_split(
+            np.arange(len(pixels)), test_size=DIGITS_TEST_SIZE, stratify=bunch.target, random_state=0
+        )
+        train, test = (self.image_format.examples(pixels[rows], bunch.target[rows], "digits") for rows in parts)
+        return train, test
+
+    @cached_property
+    def table(self) -> Table:
+        """Labels of the training set."""
+        return Table(self._arrays[0].targets.numpy())
+
+    def train_examples(self, rows: np.ndarray) -> Examples:
+        """These rows of the training set, in this order."""
+        train = self._arrays[0]
+        return Examples(train.inputs[rows], train.targets[rows])
+
+    def test_examples(self) -> Examples:
+        """The whole test set."""
+        return self._arrays[1]
+
+
+@dataclass(frozen=True)
+class ParquetImages:
+    """A data set in the hub's parquet layout, from the folder `path` or, without one, from the hub.
+
+    With a path the hub is never asked. Only the rows that are asked for are decoded: where each message is a
+    new process, decoding a whole data set would cost more than training on a part of it.
+
+    Attributes:
+        hub: name on the Hugging Face hub, such as uoft-cs/cifar10.
+        image_format: shape, classes and column names.
+        path: local folder, or None.
+        train_split: name of the training split, with which local files begin.
+        test_split: the same for the test split.
+    """
+
+    hub: str
+    image_format: ImageFormat
+    path: str | None = None
+    train_split: str = "train"
+    test_split: str = "test"
+
+    @property
+    def _origin(self) -> str:
+        return self.hub if self.path is None else f"task.data={self.path}"
+
+    def _open(self, split: str) -> Any:
+        return open_hub(self.hub, split) if self.path is None else open_folder(self.path, split, self.hub)
+
+    @cached_property
+    def _train(self) -> Any:
+        return self._open(self.train_split)
+
+    @cached_property
+    def table(self) -> Table:
+        """Labels and id columns of the training set."""
+        return read_table(self._train, self.image_format, self._origin)
+
+    def train_examples(self, rows: np.ndarray) -> Examples:
+        """These rows of the training set, in this order."""
+        return read_examples(self._train, self.image_format, self._origin, rows)
+
+    def test_examples(self) -> Examples:
+        """The whole test set."""
+        return read_examples(self._open(self.test_split), self.image_format, self._origin, rows=None)

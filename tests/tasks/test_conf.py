@@ -1,0 +1,60 @@
+"""Every task and partition yaml composes with any other and constructs what it says."""
+
+from pathlib import Path
+
+import pytest
+from hydra.errors import InstantiationException
+from omegaconf import OmegaConf
+
+from clients.tasks.images import ImageTask
+
+CONF = Path(__file__).resolve().parents[2] / "conf"
+IMAGE_TASKS = ["digits", "cifar10"]
+PARTITIONS = sorted(path.stem for path in (CONF / "partition").glob("*.yaml"))
+
+
+def test_the_partitions_are_there():
+    assert set(PARTITIONS) >= {"iid", "dirichlet", "pathological", "natural", "draw"}
+
+
+@pytest.mark.parametrize("partition", PARTITIONS)
+@pytest.mark.parametrize("name", IMAGE_TASKS)
+def test_every_combination_constructs(make_task, name, partition):
+    column = ["partition.column=writer"] if partition == "natural" else []
+    task = make_task(f"task={name}", f"partition={partition}", "seed=7", *column)
+    assert isinstance(task, ImageTask)
+    assert (task.name, task.seed, task.clients) == (name, 7, 10)
+    assert type(task.partition).__name__.lower() == partition
+
+
+@pytest.mark.parametrize("partition", [p for p in PARTITIONS if p != "natural"])
+def test_every_partition_splits_the_digits(make_task, partition):
+    statistics = make_task(f"partition={partition}", "task.clients=8", "task.examples=20").split_statistics()
+    assert statistics["clients"] == 8
+    assert max(statistics["examples"]) <= 20
+
+
+def test_defaults_of_cifar10_are_the_papers(compose_config):
+    task = compose_config("task=cifar10").task
+    assert (task.model, task.stem, task.flip, task.rotation) == ("resnet8", "imagenet", True, 15)
+
+
+def test_the_path_reaches_the_source(make_task):
+    task = make_task("task=cifar10", "task.data='/some where'")
+    assert task.data == task.source.path == "/some where"
+
+
+def test_overrides_of_a_partition_reach_it(make_task):
+    assert make_task("partition=dirichlet", "partition.alpha=0.1").partition.alpha == 0.1
+
+
+def test_a_wrong_model_names_the_choices(make_task):
+    with pytest.raises(InstantiationException) as caught:
+        make_task("task.model=resnet9")
+    assert str(caught.value.__cause__) == "task.model=resnet9: must be one of cnn, resnet8, resnet18"
+
+
+def test_a_resolved_task_section_stands_alone(compose_config):
+    """A configuration that was resolved and sent as text holds the whole partition."""
+    section = OmegaConf.to_container(compose_config("partition=draw").task, resolve=True)
+    assert section["partition"] == {"_target_": "clients.tasks.partition.Draw"}
