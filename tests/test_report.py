@@ -3,77 +3,14 @@
 import json
 import math
 import re
-import subprocess
-import sys
 from html import unescape
-from pathlib import Path
 
 import pytest
-from omegaconf import OmegaConf
 
-from app.console import size
 from app.report import write_report
-from app.report.__main__ import main
 from app.report.comparison import columns, common_accuracy, group_runs
 from app.report.reading import find_runs, load_run
-
-SPARSE = ("sparsity_down", "sparsity_up", "sparsity_model", "mask_iou", "regrowth")
-CLIENTS, GROUPS, GROUP_BYTES, GROUP_MACS = 10, 4, 1000, 1_000_000
-DENSE = GROUPS * GROUP_BYTES
-
-
-def rows_of(accuracies, partial=True, **last):
-    """Round 0, two full rounds, then one layer group a round; down and up weigh the same for each client."""
-    rows, total = [], 0
-    for r, accuracy in enumerate(accuracies):
-        groups = [(r - 3) % GROUPS] if partial and r > 2 else []
-        sent = CLIENTS * GROUP_BYTES * (len(groups) or GROUPS) if r else 0
-        dense = CLIENTS * DENSE if r else 0
-        work = CLIENTS * GROUP_MACS * (len(groups) or GROUPS) if r else 0
-        total += sent
-        rows.append(
-            {
-                "round": r, "phase": ("partial" if groups else "full") if r else None, "groups": groups,
-                "accuracy": accuracy, "loss": None if accuracy is None else 2.3 - 2 * accuracy,
-                "train_loss": 2.2 - 2 * r / len(accuracies) if r else None,
-                "sampled": list(range(CLIENTS)) if r else [], "completed": CLIENTS if r else 0,
-                "failed": 0, "rejected": 0, "reasons": {},
-                "bytes_down": sent, "bytes_up": sent, "bytes_down_total": total, "bytes_up_total": total,
-                "bytes_dense": 2 * dense, "bytes_dense_up": dense,
-                "macs": work, "macs_dense": CLIENTS * GROUPS * GROUP_MACS if r else 0,
-                **dict.fromkeys(SPARSE), "seconds_round": 1.5, "seconds_server": 0.1, "seconds_train": 1.2,
-            }
-        )  # fmt: skip
-    rows[-1].update(last)
-    return rows
-
-
-def write_run(folder, accuracies=(0.1, 0.4, 0.6, 0.7, 0.8, 0.9, 0.875), seed=0, strategy="FedPart", finished=True,
-              config=(), **last):  # fmt: skip
-    """A run directory as a run leaves it."""
-    folder.mkdir(parents=True)
-    rows = rows_of(accuracies, partial=strategy == "FedPart", **last)
-    (folder / "rounds.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    cfg = OmegaConf.create(
-        {
-            "rounds": len(rows) - 1, "seed": seed, "resume": None, "client": {"lr": 0.001}, "task": {"name": "digits"},
-            "strategy": {"_target_": f"strategies.{strategy.lower()}.{strategy}Strategy"},
-            "cohort": {"_target_": "strategies.cohort.Cohort", "seed": seed},
-        }
-    )  # fmt: skip
-    if strategy == "FedPart":
-        cfg.strategy.warmup = 2
-    for key, value in dict(config).items():
-        OmegaConf.update(cfg, key, value, force_add=True)
-    OmegaConf.save(cfg, folder / "config.yaml")
-    if finished:
-        summary = {
-            "strategy": f"{strategy}Strategy", "task": "digits", "seed": seed, "batch_norm": "global",
-            "evaluated_with": "averaged running statistics", "versions": {"python": "3.12.1", "torch": None},
-            "bytes_up_total": 120_000, "ratio_bytes": 0.7035370490097582, "model_sha256": "ab" * 32,
-        }  # fmt: skip
-        (folder / "summary.json").write_text(json.dumps(summary))
-    return folder
+from tests.made_runs import rows_of, write_run
 
 
 def report(*run_dirs):
@@ -220,80 +157,3 @@ def test_the_file_loads_nothing_from_elsewhere(tmp_path):
     html = report(write_run(tmp_path / "run"))
     assert not re.search(r"<(script|link|img)[^>]*(src|href)=", html)
     assert "default-src 'none'" in html
-
-
-def test_command_line_compares_a_sweep(tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for number, seed in ((2, 0), (10, 1)):
-        write_run(Path("multirun/12-00-00") / f"{number}-fedpart", seed=seed)
-    assert main(["multirun", "multirun/12-00-00"]) == 0
-    out = capsys.readouterr().out
-    assert "0.8750 ± 0.0000" in out
-    assert size(120_000) in out
-    assert out.splitlines()[-1] == "report: comparison.html"
-    assert Path("comparison.html").stat().st_size > 1_000_000
-    assert [path.name for path in find_runs([Path("multirun")])] == ["2-fedpart", "10-fedpart"]
-
-
-def test_a_narrow_terminal_gets_lines_instead_of_a_table(tmp_path, capsys, monkeypatch):
-    run = write_run(tmp_path / "run")
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("COLUMNS", "60")
-    assert main([str(run)]) == 0
-    assert re.search(r"best accuracy +0\.9000", capsys.readouterr().out)
-
-
-def test_command_line_reports_one_run_in_its_directory(tmp_path, capsys):
-    run = write_run(tmp_path / "run")
-    assert main([str(run)]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == f"report: {run / 'report.html'}"
-    assert main([str(run), "--out", str(tmp_path / "x.html")]) == 0
-    assert (tmp_path / "x.html").is_file()
-
-
-def _broken(run, name, text):
-    (run / name).write_text(text)
-    return [str(run)]
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "said"),
-    [
-        ("rounds.jsonl", "{}\n", "rounds.jsonl, line 1: round is 'missing', must be a number"),
-        ("rounds.jsonl", "{nonsense\n", "rounds.jsonl, line 1: not JSON"),
-        ("rounds.jsonl", "[1]\n", "rounds.jsonl, line 1: not a JSON object"),
-        ("summary.json", "{", "summary.json: not JSON"),
-        ("summary.json", "\xff", "summary.json: not JSON"),
-        ("config.yaml", "a: [", "config.yaml: not yaml"),
-        ("config.yaml", "- 1", "config.yaml: not a mapping"),
-        ("config.yaml", "a: ${", "config.yaml: not yaml"),
-    ],
-)
-def test_broken_files_are_one_line_and_status_2(tmp_path, capsys, name, text, said):
-    assert main(_broken(write_run(tmp_path / "run"), name, text)) == 2
-    error = capsys.readouterr().err
-    assert said in error
-    assert error.count("\n") == 1
-
-
-@pytest.mark.parametrize("field", [{"accuracy": "high"}, {"bytes_up": None}, {"groups": [-1]}, {"reasons": ["x"]}])
-def test_fields_of_the_wrong_kind_are_named(tmp_path, capsys, field):
-    assert main([str(write_run(tmp_path / "run", **field))]) == 2
-    assert f"line 7: {next(iter(field))} is" in capsys.readouterr().err
-
-
-def test_missing_files_and_folders(tmp_path, capsys):
-    run = write_run(tmp_path / "run")
-    assert main([str(run), "--out", str(tmp_path / "no" / "x.html")]) == 2
-    (run / "config.yaml").unlink()
-    assert main([str(run)]) == 2
-    error = capsys.readouterr().err
-    assert error.count("\n") == 2
-    assert "config.yaml" in error.splitlines()[1]
-
-
-def test_no_runs_found_from_outside(tmp_path):
-    command = [sys.executable, "-m", "app.report", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert done.stderr == f"fedslice: {tmp_path}: no run here: no rounds.jsonl in it or below it\n"
