@@ -42,8 +42,8 @@ def main() -> int:
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises instead of printing a page and exiting
     try:
         job()
-    except (HydraException, OmegaConfBaseException) as error:
-        print(f"fedslice: {one_line(error)}", file=sys.stderr)
+    except (HydraException, OmegaConfBaseException, ValueError) as error:
+        print(f"fedslice: {one_line(error, sys.argv[1:])}", file=sys.stderr)
         return 2
     return worst
 

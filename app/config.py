@@ -9,20 +9,26 @@ import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
 
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
-from hydra.errors import HydraException, InstantiationException
+from hydra.errors import HydraException, InstantiationException, OverrideParseException
 from hydra.utils import get_class, instantiate
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic_core import SchemaError
 
 CONF = Path(__file__).resolve().parent.parent / "conf"
 HYDRA_VERSION_BASE = "1.3"
+_PASSED = ("self", "args", "kwargs", "weights", "roster", "cohort", "learning_rate", "last_round")
+"""Parameters of constructors that the program itself passes."""
+_READ = ("client.lr", "client.threads", "cohort.start_timeout", "cohort.round_timeout", "task.name", "task.clients")
+"""Keys that are read from the configuration, whether or not a constructor could do without them."""
 
 
 class ConfigError(ValueError):
@@ -60,8 +66,8 @@ def compose(overrides: Sequence[str] = ()) -> DictConfig:
     try:
         with initialize_config_dir(str(CONF), version_base=HYDRA_VERSION_BASE):
             cfg = hydra_compose("config", list(overrides))
-    except (HydraException, OmegaConfBaseException) as error:
-        raise ConfigError(one_line(error)) from None
+    except (HydraException, OmegaConfBaseException, ValueError) as error:
+        raise ConfigError(one_line(error, overrides)) from None
     return check(cfg)
 
 
@@ -86,9 +92,13 @@ def check(cfg: DictConfig) -> DictConfig:
         values: Any = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
     except OmegaConfBaseException as error:
         raise ConfigError(one_line(error)) from None
+    sections = _sections()
+    _check_there(cfg, *sections)
     for name, schema in (("", RunSettings), ("evaluation", Evaluation), ("checkpoint", Checkpointing)):
-        section = values.get(name, {}) if name else {k: v for k, v in values.items() if not isinstance(v, dict)}
+        section = values[name] if name else {k: v for k, v in values.items() if k not in sections}
         _check_values(name, section, schema)
+        _check_there(cfg, *(f"{name}.{field.name}".lstrip(".") for field in fields(schema)))
+    _check_there(cfg, *_READ)
     _check_targets("", values)
     for key in ("client", "cohort", "runtime", "task"):
         make(cfg, key)
@@ -104,12 +114,20 @@ def make(cfg: DictConfig, key: str, **extra: Any) -> Any:
         cause = error.__cause__ if isinstance(error, InstantiationException) else error
         if not isinstance(cause, ValueError):
             raise
-        raise ConfigError(str(cause) if str(cause).startswith(f"{key}.") else f"{key}.{cause}") from None
+        # A part of the task may be a section of its own, and then names its key in full.
+        named = str(cause).split(".", 1)[0] in cfg
+        raise ConfigError(str(cause) if named else f"{key}.{cause}") from None
 
 
-def one_line(error: Exception) -> str:
-    """Hydra's or OmegaConf's complaint in one line that names the choices."""
+def one_line(error: Exception, overrides: Sequence[str] = ()) -> str:
+    """Hydra's or OmegaConf's complaint about `overrides` in one line that names the choices."""
     text = str(error)
+    if isinstance(error, OverrideParseException):
+        text = f"{error.override}: {text}"
+    if text.startswith("Config group override must be"):  # Hydra does not say which
+        for name, value in (override.partition("=")[::2] for override in overrides):
+            if name in _groups() and value in ("", "null"):
+                return f"{name}={value}: must be one of {', '.join(_groups()[name])}"
     if cause := error.__cause__:
         text = text if str(cause) in text else f"{text} {cause}"
     key = re.search(r"Could not override '([^']+)'", text)
@@ -119,6 +137,31 @@ def one_line(error: Exception) -> str:
         return f"{missing[1]}: needs a value"
     text = text.split("Config search path")[0].replace("Available options in", "; options in")
     return " ".join(text.split()).replace(" ;", ";")
+
+
+@cache
+def _groups() -> dict[str, list[str]]:
+    """The configuration groups and their choices."""
+    folders = (folder for folder in sorted(CONF.iterdir()) if folder.is_dir() and list(folder.glob("*.yaml")))
+    return {folder.name: sorted(file.stem for file in folder.glob("*.yaml")) for folder in folders}
+
+
+@cache
+def _sections() -> list[str]:
+    """The keys at the root of the configuration under which others stand."""
+    root = OmegaConf.to_container(OmegaConf.load(CONF / "config.yaml"))
+    assert isinstance(root, dict)
+    own = [str(name) for name, node in root.items() if isinstance(node, dict) and name != "hydra"]
+    return sorted({*own, *_groups()} - {"experiment"})  # which overlays the root
+
+
+def _check_there(cfg: DictConfig, *keys: str) -> None:
+    """Check that nothing was taken away, and that sections are sections."""
+    for key in keys:
+        parent, _, name = key.rpartition(".")
+        node: Any = OmegaConf.select(cfg, parent) if parent else cfg
+        if name not in node or (key in _sections() and not OmegaConf.is_dict(node[name])):
+            raise ConfigError(f"{key}: needs {'its keys' if key in _sections() else 'a value'}")
 
 
 def _choices(key: str) -> str:
@@ -138,7 +181,7 @@ def _check_targets(path: str, node: Any) -> None:
     """Check every node that names a constructor."""
     if not isinstance(node, dict):
         return
-    for name, value in node.items():
+    for name, value in sorted(node.items()):  # so that `partition` comes before `task`, which points at it
         _check_targets(f"{path}.{name}".lstrip("."), value)
     if "_target_" in node:
         given = {name: value for name, value in node.items() if not name.startswith("_")}  # _convert_ is Hydra's
@@ -152,14 +195,13 @@ def _check_values(path: str, given: Mapping[str, Any], schema: type) -> None:
         if base is not object and (constructor := vars(base).get("__init__")):
             hints = get_type_hints(constructor, include_extras=True)
             annotations.update({name: hints.get(name, Any) for name in inspect.signature(constructor).parameters})
-    for name in ("self", "args", "kwargs"):
+    for name in _PASSED:
         annotations.pop(name, None)
     for name, value in given.items():
         key = f"{path}.{name}".lstrip(".")
         if name not in annotations:
-            raise ConfigError(
-                f"{key}={value}: no such key; {path or 'the configuration'} has {', '.join(annotations) or 'no keys'}"
-            )
+            choices = ", ".join([*annotations, *([] if path else _sections())]) or "no keys"
+            raise ConfigError(f"{key}={value}: no such key; {path or 'the configuration'} has {choices}")
         if not (isinstance(value, dict) and "_target_" in value):
             _check_value(key, value, annotations[name])
 
@@ -169,6 +211,8 @@ def _check_value(key: str, value: Any, annotation: Any) -> None:
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(annotation, config=ConfigDict(arbitrary_types_allowed=True))
         adapter.validate_json(json.dumps(value), strict=True)  # JSON, where a list may stand for a tuple
+    except SchemaError:  # a protocol, which only an object can have
+        raise ConfigError(f"{key}={value}: must be a section with the _target_ that it constructs") from None
     except ValidationError as error:
         wanted = "; or ".join(dict.fromkeys(problem["msg"] for problem in error.errors()))
         raise ConfigError(f"{key}={value}: {wanted[0].lower()}{wanted[1:]}") from None

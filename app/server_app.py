@@ -22,7 +22,7 @@ from clients.evaluation import evaluate
 from clients.numpy_client import shared
 from clients.tasks.task import Task
 from clients.weights import load_weights, not_finite, weights_of
-from strategies.cohort import RunFailed
+from strategies.cohort import Cohort, RunFailed
 from strategies.fedavg import FedAvgStrategy
 from strategies.roster import DeviceRoster, Roster, SimulatedRoster
 
@@ -60,11 +60,12 @@ def serve(cfg: DictConfig, grid: Grid, run_dir: Path, runtime: str) -> None:
     devices = runtime == "deployment"
     roster: Roster = DeviceRoster(cfg.cohort.start_timeout) if devices else SimulatedRoster(task.clients)
     strategy = build_strategy(cfg, task, roster, done)
+    split = None if devices else task.split_statistics()
+    test = task.test_examples()
     console = RunConsole(cfg.rounds)
     record = RunRecord(run_dir, cfg, runtime, done.rows if done else ())
-    if not devices:
-        record.save_split(task.split_statistics())
-    test = task.test_examples()
+    if split is not None:
+        record.save_split(split)
     clock = time.perf_counter()
 
     def after_round(server_round: int, arrays: ArrayRecord) -> MetricRecord | None:
@@ -95,10 +96,19 @@ def serve(cfg: DictConfig, grid: Grid, run_dir: Path, runtime: str) -> None:
         )
     finally:
         console.close()
+    _check_work(record, cfg.cohort.min_clients)
     if strange := not_finite(strategy.weights):
         raise RunFailed(f"the final model is not finite: NaN or infinity in {strange}")
     record.finish(strategy.weights)
     write_report([run_dir], run_dir / "report.html")
+
+
+def _check_work(record: RunRecord, needed: int) -> None:
+    """Raise RunFailed where no round had enough accepted replies, however few rounds there were."""
+    if any(row["completed"] >= needed for row in record.rows[1:]):
+        return
+    first = next((f"client {p}: {reason}" for p, reason in record.rows[-1]["reasons"].items()), "nobody replied")
+    raise RunFailed(f"no round had {needed} accepted replies; {first}")
 
 
 def build_strategy(cfg: DictConfig, task: Task, roster: Roster, done: Checkpoint | None = None) -> FedAvgStrategy:
@@ -109,8 +119,11 @@ def build_strategy(cfg: DictConfig, task: Task, roster: Roster, done: Checkpoint
         if done.round >= cfg.rounds:
             raise ConfigError(f"rounds={cfg.rounds}: must be above {done.round}, which the checkpoint has reached")
         weights = {name: done.weights[name] for name in weights}
+    cohort: Cohort = make(cfg, "cohort")
+    if isinstance(roster, SimulatedRoster) and cohort.min_clients > roster.clients:
+        raise ConfigError(f"cohort.min_clients={cohort.min_clients}: must be at most {roster.clients}, task.clients")
     strategy: FedAvgStrategy = make(
-        cfg, "strategy", weights=weights, roster=roster, cohort=make(cfg, "cohort"),
+        cfg, "strategy", weights=weights, roster=roster, cohort=cohort,
         learning_rate=cfg.client.lr, last_round=done.round if done else 0,
     )  # fmt: skip
     return strategy

@@ -28,7 +28,7 @@ def _parts(partitioner: Any, columns: Mapping[str, np.ndarray], clients: int) ->
     # Silenced: a progress bar, and warnings at every redraw about what is an error here in the end.
     with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
         warnings.simplefilter("ignore")
-        return [np.asarray(partitioner.load_partition(client)[:]["row"]) for client in range(clients)]
+        return [np.asarray(partitioner.load_partition(n)[:]["row"], np.int64) for n in range(clients)]
 
 
 def _shuffled(table: Table, seed: int) -> dict[str, np.ndarray]:
