@@ -1,0 +1,105 @@
+"""A run that did not do its work says so; one that lost some clients goes on and names them."""
+
+import pytest
+
+from clients import numpy_client
+from strategies.cohort import RunFailed
+from tests.runs import command, merged, play, shell
+
+
+@pytest.fixture
+def failing(monkeypatch):
+    """Makes training fail where `condition(partition, round)` holds."""
+    original = numpy_client.train
+
+    def install(condition):
+        def train(*args):
+            key = args[-1]
+            if condition(key.partition, key.round):
+                raise RuntimeError("out of memory")
+            return original(*args)
+
+        monkeypatch.setattr(numpy_client, "train", train)
+
+    return install
+
+
+@pytest.mark.parametrize("rounds", [2, 3, 8])
+def test_all_fail_in_every_round(failing, cli, rounds, tmp_path):
+    """However few the rounds: none of them did anything."""
+    failing(lambda partition, server_round: True)
+    status, _, complaint = cli(*merged("hydra.run.dir=run", f"rounds={rounds}"))
+    assert status == 1
+    assert complaint.count("\n") == 1
+    assert "client 0: RuntimeError: out of memory" in complaint
+    assert not (tmp_path / "run" / "summary.json").exists()
+    assert len((tmp_path / "run" / "rounds.jsonl").read_text().splitlines()) <= 3
+
+
+def test_all_are_rejected(cli):
+    """Training that runs away gives NaN, which nobody lets into the model."""
+    status, _, complaint = cli(*merged("client.optimizer=sgd", "client.lr=1e30"))
+    assert (status, complaint.count("\n")) == (1, 1)
+    assert "NaN or infinity" in complaint
+
+
+def test_some_fail(failing, tmp_path):
+    failing(lambda partition, server_round: partition == 1 and server_round != 2)
+    run = play(tmp_path)
+    reason = {"1": "RuntimeError: out of memory"}
+    assert [row["failed"] for row in run.rows] == [0, 1, 0, 1]
+    assert [row["completed"] for row in run.rows] == [0, 2, 3, 2]
+    assert [row["reasons"] for row in run.rows] == [{}, reason, {}, reason]
+    assert [row["sampled"] for row in run.rows[1:]] == [[0, 1, 2]] * 3
+    assert (run.summary["failed_total"], run.summary["completed_total"]) == (2, 7)
+
+
+def test_a_round_in_which_all_fail_keeps_the_model(failing, tmp_path):
+    failing(lambda partition, server_round: server_round == 2)
+    run = play(tmp_path, "strategy=fedavg")
+    assert [row["completed"] for row in run.rows] == [0, 3, 0, 3]
+    assert (run.rows[2]["accuracy"], run.rows[2]["loss"]) == (run.rows[1]["accuracy"], run.rows[1]["loss"])
+    assert run.rows[2]["train_loss"] is None
+
+
+def test_so_many_failed_rounds_in_a_row_end_the_run(failing, tmp_path):
+    failing(lambda partition, server_round: server_round in (1, 3, 4))
+    with pytest.raises(RunFailed, match=r"^2 rounds in a row without 1 accepted replies; client 0: RuntimeError"):
+        play(tmp_path, "rounds=9", "cohort.max_failed_rounds=2")
+
+
+def test_too_few_accepted_replies(failing, tmp_path):
+    failing(lambda partition, server_round: partition > 0)
+    with pytest.raises(RunFailed, match="without 2 accepted replies; client 1: RuntimeError"):
+        play(tmp_path, "rounds=5", "cohort.min_clients=2")
+
+
+def test_clients_with_too_few_examples_are_named(tmp_path):
+    """A skewed split may leave a client with nothing to learn from."""
+    overrides = ("partition=dirichlet", "partition.alpha=0.02", "partition.min_size=0", "task.clients=12", "rounds=1")
+    run = play(tmp_path, *overrides, "strategy=fedavg")
+    assert run.rows[1]["failed"] > 0
+    assert run.rows[1]["completed"] + run.rows[1]["failed"] == 12
+    assert all("at least 2 are needed" in reason for reason in run.rows[1]["reasons"].values())
+
+
+def test_a_sweeps_status_is_its_worst(failing, cli):
+    failing(lambda partition, server_round: True)
+    status, _, complaint = cli("-m", "hydra.sweep.dir=sweep", "strategy=fedavg,fedpart", *merged("rounds=1"))
+    assert (status, complaint.count("\n")) == (1, 2)
+
+
+def test_another_process_exits_with_1(tmp_path):
+    """One example each: every setting is well typed, no client can train."""
+    done = shell(command(tmp_path / "run", "task.examples=1"), tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "client 0 has 1 examples: at least 2 are needed to train" in done.stderr
+    assert not (tmp_path / "run" / "summary.json").exists()
+
+
+def test_more_clients_wanted_than_there_are(cli, files_left):
+    """Nobody would ever come, so that nobody is waited for."""
+    status, out, complaint = cli(*merged("cohort.min_clients=9"))
+    assert complaint == "fedslice: cohort.min_clients=9: must be at most 3, task.clients\n"
+    assert (status, out, files_left()) == (2, "", [])

@@ -1,0 +1,134 @@
+"""Six rounds equal three, a stop or a kill, and three more."""
+
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+from app.checkpoint import load
+from app.config import ConfigError, compose
+from tests.runs import command, environ, merged, play
+
+STRATEGIES = {
+    "fedavg": ("strategy=fedavg", "cohort.fraction=0.5", "client.optimizer=sgd", "client.momentum=0.9"),
+    "fedpart": ("strategy=fedpart", "strategy.warmup=1", "strategy.rounds_per_layer=1", "strategy.order=random"),
+}
+
+
+@pytest.fixture(scope="module")
+def half(tmp_path_factory):
+    """Three rounds of FedPart with a checkpoint after each."""
+    return play(tmp_path_factory.mktemp("half"), *STRATEGIES["fedpart"], "rounds=3", "checkpoint.every=1").folder
+
+
+@pytest.fixture
+def own_half(half, tmp_path):
+    """A copy that a test may break."""
+    folder = tmp_path / "half"
+    subprocess.run(["cp", "-r", half, folder], check=True)
+    return folder
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_three_and_three_are_six(tmp_path, strategy):
+    overrides = STRATEGIES[strategy]
+    whole = play(tmp_path / "whole", *overrides, "rounds=6")
+    half = play(tmp_path / "the first half", *overrides, "rounds=3", "checkpoint.every=3")
+    file = next((half.folder / "checkpoints").iterdir())
+    for name, place in (("from a folder", half.folder), ("from a file", file)):
+        rest = play(tmp_path / name, *overrides, "rounds=6", f"resume='{place}'")
+        assert rest.timeless == whole.timeless
+        assert rest.sha256 == whole.sha256
+        assert rest.summary["bytes_up_total"] == whole.summary["bytes_up_total"]
+        assert rest.rows[:4] == half.rows
+
+
+def test_resumed_where_it_was(tmp_path, own_half):
+    """The same folder may go on: its files become those of the longer run."""
+    whole = play(tmp_path / "whole", *STRATEGIES["fedpart"], "rounds=5")
+    rest = play(own_half, *STRATEGIES["fedpart"], "rounds=5", f"resume='{own_half}'")
+    assert (rest.timeless, rest.sha256) == (whole.timeless, whole.sha256)
+
+
+def test_what_a_resumed_run_may_change(half):
+    """Where and how long it runs, not what it learns."""
+    free = ("rounds=9", "runtime=simulation", "evaluation.every=3", "checkpoint.every=0", "cohort.round_timeout=60")
+    assert load(half, compose(merged(*STRATEGIES["fedpart"], *free))).round == 3
+
+
+@pytest.mark.parametrize(
+    ("other", "difference"),
+    [
+        ("client.lr=0.01", "client.lr: 0.001 then, 0.01 now"),
+        ("seed=1", "seed: 0 then, 1 now"),
+        ("batch_norm=local", "batch_norm: global then, local now"),
+        ("strategy.order=[0,1]", "strategy.order: random then, [0, 1] now"),
+        ("task.model=resnet8", "task.model: cnn then, resnet8 now"),
+    ],
+)
+def test_another_configuration_is_refused(half, tmp_path, other, difference):
+    with pytest.raises(ConfigError) as caught:
+        play(tmp_path, *STRATEGIES["fedpart"], other, "rounds=6", f"resume='{half}'")
+    assert difference in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert not list(tmp_path.rglob("rounds.jsonl"))
+
+
+def test_another_strategy_is_refused(half, tmp_path):
+    with pytest.raises(ConfigError, match=r"strategy\._target_: strategies\.fedpart"):
+        play(tmp_path, "strategy=fedavg", "rounds=6", f"resume='{half}'")
+
+
+@pytest.mark.parametrize("broken", [b"", b"\x08"])
+def test_a_broken_newest_checkpoint_gives_way_to_the_one_before(tmp_path, own_half, broken):
+    newest = max((own_half / "checkpoints").iterdir())
+    whole = newest.read_bytes()
+    newest.write_bytes(broken or whole[: len(whole) // 2])
+    assert load(own_half, compose(merged(*STRATEGIES["fedpart"]))).round == 2
+    rest = play(tmp_path / "rest", *STRATEGIES["fedpart"], "rounds=4", f"resume='{own_half}'")
+    assert [row["round"] for row in rest.rows] == [0, 1, 2, 3, 4]
+    assert rest.rows[:3] == [row for row in rest.rows if row["round"] <= 2]
+
+
+def test_nothing_readable_is_an_error_that_says_so(own_half):
+    for path in (own_half / "checkpoints").iterdir():
+        path.write_bytes(b"not a checkpoint")
+    with pytest.raises(ConfigError, match=r"none of its checkpoints can be read \(round-000003"):
+        load(own_half, compose(merged(*STRATEGIES["fedpart"])))
+
+
+@pytest.mark.parametrize("rounds", [2, 3])
+def test_rounds_already_reached_are_an_error(half, tmp_path, rounds):
+    with pytest.raises(ConfigError, match=f"^rounds={rounds}: must be above 3, which the checkpoint has reached$"):
+        play(tmp_path, *STRATEGIES["fedpart"], f"rounds={rounds}", f"resume='{half}'")
+    assert not list(tmp_path.rglob("rounds.jsonl"))
+
+
+def test_the_command_line_says_it_in_one_line(half, cli):
+    status, _, complaint = cli(*merged(*STRATEGIES["fedpart"]), f"resume='{half}'")
+    assert (status, complaint) == (2, "fedslice: rounds=3: must be above 3, which the checkpoint has reached\n")
+
+
+def test_killed_and_resumed(tmp_path):
+    """kill -9 in the middle; what is resumed ends in the same bits as what was never killed."""
+    overrides = (*STRATEGIES["fedpart"], "rounds=60")
+    folder = tmp_path / "killed run"
+    process = subprocess.Popen(
+        command(folder, *overrides, "checkpoint.every=1"), cwd=tmp_path, env=environ(), stdout=subprocess.DEVNULL
+    )
+    deadline = time.monotonic() + 120
+    while not (folder / "checkpoints" / "round-000003.safetensors").exists():
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    os.kill(process.pid, signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    reached = load(folder, compose(merged(*overrides))).round
+    assert 3 <= reached < 60
+    assert not (folder / "summary.json").exists()
+    shorter = f"rounds={reached + 3}"
+    whole = play(tmp_path / "whole", *overrides, shorter)
+    rest = play(folder, *overrides, shorter, f"resume='{folder}'")
+    assert (rest.timeless, rest.sha256) == (whole.timeless, whole.sha256)
