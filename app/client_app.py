@@ -12,6 +12,7 @@ from torch import nn
 
 from app.config import from_run_config, make
 from clients.adapter import train_reply
+from clients.memory import Memory
 from clients.messages import WHO, Order
 from clients.numpy_client import FederatedClient
 from clients.tasks.task import Task
@@ -45,7 +46,7 @@ def train(message: Message, context: Context) -> Message:
             site.model, site.task, examples, site.training, order.partition, site.seed, site.batch_norm
         )
 
-    return train_reply(message, client_for)
+    return train_reply(message, Memory(context.state), client_for)
 
 
 @app.query(WHO)

@@ -37,6 +37,7 @@ class RunSettings:
     seed: Annotated[int, Field(ge=0, lt=2**32)]
     batch_norm: Literal["global", "local"]
     wire: Literal["lossless"]
+    downlink: Literal["slice", "full"]
     resume: str | None
 
 
