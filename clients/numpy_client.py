@@ -13,6 +13,7 @@ from clients.layers import Groups, layer_groups, layout, names_in
 from clients.macs import inference_macs, macs_per_example
 from clients.partial import estimate_statistics, norms, training_only
 from clients.plan import RoundPlan
+from clients.prefix import Split, activations, split
 from clients.tasks.task import Examples, Task
 from clients.training import Key, LocalTraining, batches, train
 from clients.weights import is_statistic, load_weights, weights_of
@@ -67,13 +68,14 @@ class FederatedClient(NumPyClient):
         trained = names_in(groups, plan.groups)
         key = Key(self.seed, plan.round, self.partition)
         with training_only(self.model, trained, self.training.frozen_norm) as learning:
-            loss = train(self.model, learning, self.task, self.examples, self.training, plan.learning_rate, key)
+            given = self._cached_prefix(trained)
+            loss = train(self.model, learning, self.task, self.examples, self.training, plan.learning_rate, key, given)
         update = weights_of(self.model, set(trained))
         metrics = {
             "names": list(update),
             "loss": loss,
-            "macs": self._macs(trained) + self._macs_of_estimate(plan),
-            "macs-dense": self._macs(names_in(groups, None)),
+            "macs": self._macs(trained, cached=given is not None) + self._macs_of_estimate(plan),
+            "macs-dense": self._macs(names_in(groups, None), cached=False),
             "seconds": time.perf_counter() - started,
         }
         return list(update.values()), len(self.examples), metrics
@@ -111,10 +113,25 @@ class FederatedClient(NumPyClient):
         partial = plan.phase == "partial" and self.training.frozen_norm == "eval"
         return self.batch_norm == "local" and partial and bool(norms(self.model))
 
-    def _macs(self, trained: tuple[str, ...]) -> int:
+    def _cached_prefix(self, trained: tuple[str, ...]) -> tuple[Split, tuple[Tensor, ...]] | None:
+        """The split below what is trained and the activations there; None where caching them is not possible."""
+        limit = self.training.cache_mb * 2**20
+        if not limit or self.task.augments or self.training.epochs == 1:
+            return None
+        parts = split(self.model, trained, self.training.frozen_norm)
+        if parts is None:
+            return None
+        rows = batches(len(self.examples), self.training.batch_size)
+        inputs = (self.task.prepare(self.examples.inputs[r]) for r in rows)
+        with self.training.autocast():
+            values = activations(parts, inputs, len(self.examples), limit)
+        return None if values is None else (parts, values)
+
+    def _macs(self, trained: tuple[str, ...], cached: bool) -> int:
         """Multiply-accumulates of this client's local epochs when only `trained` learns."""
         shape = tuple(self.task.prepare(self.examples.inputs[:1]).shape[1:])
-        return macs_per_example(self.model, shape, trained) * len(self.examples) * self.training.epochs
+        once, each = macs_per_example(self.model, shape, trained, self.training.frozen_norm, cached)
+        return len(self.examples) * (once + each * self.training.epochs)
 
     def _macs_of_estimate(self, plan: RoundPlan) -> int:
         """Multiply-accumulates of measuring the statistics: one forward pass over the examples."""
