@@ -13,7 +13,7 @@ from omegaconf import DictConfig
 
 from app import checkpoint
 from app.checkpoint import Checkpoint
-from app.config import ConfigError, from_run_config, make
+from app.config import ConfigError, from_run_config, make, plain
 from app.console import RunConsole
 from app.grids import StreamingGrid
 from app.report import write_report
@@ -113,6 +113,7 @@ def build_strategy(cfg: DictConfig, task: Task, roster: Roster, done: Checkpoint
         cfg, "strategy", weights=weights, roster=roster, cohort=make(cfg, "cohort"),
         learning_rate=cfg.client.lr, last_round=done.round if done else 0,
         downlink=cfg.downlink,
+        groups=plain(cfg.groups),
     )  # fmt: skip
     if done is not None:
         strategy.restore(done.strategy)

@@ -15,6 +15,27 @@ _MODEL, _ROUND = "memory-model", "memory-round"
 _STYPE = "fedslice.packed"
 
 
+class LocalModels:
+    """A client's own previous local models, newest first, in its node's `Context.state` (for `objective=moon`)."""
+
+    def __init__(self, state: RecordDict, partition: int) -> None:
+        self._state = state
+        self._key = f"local-models-{partition}"
+
+    def recall(self) -> list[Weights]:
+        """All that are remembered."""
+        record = self._state.array_records.get(self._key, ArrayRecord())
+        payloads = [Payload.from_bytes(array.data) for array in record.values()]
+        return [unpack(payload.arrays, payload.header) for payload in payloads]
+
+    def push(self, weights: Weights, queue: int) -> None:
+        """Remember one more and forget those beyond `queue`."""
+        kept = [pack(weights, compress=False).to_bytes()]
+        kept += [array.data for array in self._state.array_records.get(self._key, ArrayRecord()).values()][: queue - 1]
+        arrays = {str(age): Array("uint8", (len(data),), _STYPE, data) for age, data in enumerate(kept)}
+        self._state[self._key] = ArrayRecord(arrays)
+
+
 class Memory:
     """The last global model that a node received, in its `Context.state`."""
 

@@ -6,9 +6,9 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from clients import seeds
+from clients.objectives import Loss
 from clients.partial import FrozenNorm
 from clients.prefix import Split
 from clients.tasks.task import Examples, Task
@@ -90,10 +90,12 @@ def train(
     settings: LocalTraining,
     learning_rate: float,
     key: Key,
+    loss_of: Loss,
     given: tuple[Split, tuple[Tensor, ...]] | None = None,
 ) -> float:
     """Train `parameters` for `settings.epochs` epochs; the mean training loss per example over all of them.
 
+    loss_of: what is minimised (`clients.objectives`).
     given: the model split below the slice, and the activations there for all examples, where they are cached.
     """
     optimizer = settings.build_optimizer(parameters, learning_rate)
@@ -107,10 +109,12 @@ def train(
                 targets = examples.targets[rows]
                 with settings.autocast():
                     if given is None:
-                        outputs = model(task.augment(task.prepare(examples.inputs[rows]), augment))
+                        inputs = task.augment(task.prepare(examples.inputs[rows]), augment)
+                        outputs = model(inputs)
                     else:
+                        inputs = given[1][0][rows]
                         outputs = given[0].suffix(*(activation[rows] for activation in given[1]))
-                    loss = F.cross_entropy(outputs, targets)
+                    loss = loss_of(inputs, outputs, targets)
                 optimizer.zero_grad(set_to_none=True)
                 loss.backward()
                 optimizer.step()

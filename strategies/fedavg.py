@@ -8,7 +8,7 @@ with fewer than `cohort.min_clients` accepted replies leaves the model as it is.
 
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
@@ -36,6 +36,7 @@ class FedAvgStrategy(Strategy):
     roster, cohort: which clients there are, and which of them take part.
     learning_rate: of the clients. last_round: rounds already done, where a run is resumed.
     downlink: `slice` sends down what changed since a client last answered, `full` always everything.
+    groups: layer groups as lists of module names, where they are not to follow the rule.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class FedAvgStrategy(Strategy):
         learning_rate: float,
         last_round: int = 0,
         downlink: Literal["slice", "full"] = "slice",
+        groups: Sequence[Sequence[str]] | None = None,
     ) -> None:
         self.weights = weights
         self.roster = roster
@@ -53,9 +55,9 @@ class FedAvgStrategy(Strategy):
         self.learning_rate = learning_rate
         self.last_round = last_round
         self.downlink = Downlink(weights, slices=downlink == "slice")
-        self.groups = layer_groups(weights)
+        self.groups = layer_groups(weights, groups)
         self.report = RoundReport(round=last_round)
-        self._layout = layout(weights)
+        self._layout = layout(weights, self.groups)
         self._failed_in_a_row = 0
 
     # The two questions -------------------------------------------------------------------------------------
