@@ -152,8 +152,9 @@ class FederatedClient(NumPyClient):
 
     def _macs(self, trained: tuple[str, ...], cached: bool) -> int:
         """Multiply-accumulates of this client's local epochs when only `trained` learns."""
-        shape = tuple(self.task.prepare(self.examples.inputs[:1]).shape[1:])
-        once, each = macs_per_example(self.model, shape, trained, self.training.frozen_norm, cached)
+        example, frozen_norm = self.task.prepare(self.examples.inputs[:1]), self.training.frozen_norm
+        shape = tuple(example.shape)
+        once, each = macs_per_example(self.model, shape, example.dtype, trained, frozen_norm, cached)
         return len(self.examples) * (once + each * self.training.epochs)
 
     def _macs_of_estimate(self, plan: RoundPlan) -> int:
