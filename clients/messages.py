@@ -47,6 +47,7 @@ class Reply:
     macs: int
     macs_dense: int
     seconds: float
+    steps: tuple[float, ...] = ()
 
 
 def model_record(payload: Payload) -> ArrayRecord:
@@ -88,7 +89,10 @@ def reply_content(model: ArrayRecord, examples: int, metrics: Mapping[str, Any])
     too_large = [name for name, value in values.items() if abs(value) > _INT64_MAX and value != float("inf")]
     if too_large:
         raise ValueError(f"{too_large[0]}={values[too_large[0]]}: must fit in 64 bits")
-    return RecordDict({MODEL: model, METRICS: MetricRecord({**values})})
+    record = MetricRecord({**values})
+    if steps := metrics.get("steps"):
+        record["steps"] = list(steps)
+    return RecordDict({MODEL: model, METRICS: record})
 
 
 def error_content(reason: str) -> RecordDict:
@@ -128,7 +132,15 @@ def read_reply(content: RecordDict) -> Reply:
         macs=int(metrics["macs"]),
         macs_dense=int(metrics["macs-dense"]),
         seconds=float(metrics["seconds"]),
+        steps=_floats(metrics.get("steps", [])),
     )
+
+
+def _floats(values: Any) -> tuple[float, ...]:
+    """A metric that must be a list."""
+    if not isinstance(values, list):
+        raise ValueError(f"steps={values}: must be a list")
+    return tuple(map(float, values))
 
 
 def nbytes(content: RecordDict) -> int:
