@@ -25,8 +25,8 @@ from pydantic_core import SchemaError
 
 CONF = Path(__file__).resolve().parent.parent / "conf"
 HYDRA_VERSION_BASE = "1.3"
-_PASSED = ("self", "args", "kwargs", "weights", "roster", "cohort", "learning_rate", "last_round")
-"""Parameters of constructors that the program itself passes."""
+_PASSED = ("weights", "roster", "cohort", "learning_rate", "last_round", "downlink", "groups", "diagnostics")
+"""Parameters of a strategy's constructor that the program itself passes."""
 _READ = ("client.lr", "client.threads", "cohort.start_timeout", "cohort.round_timeout", "task.name", "task.clients")
 """Keys that are read from the configuration, whether or not a constructor could do without them."""
 
@@ -43,7 +43,10 @@ class RunSettings:
     seed: Annotated[int, Field(ge=0, lt=2**32)]
     batch_norm: Literal["global", "local"]
     wire: Literal["lossless"]
+    downlink: Literal["slice", "full"]
     resume: str | None
+    groups: list[list[str]] | None
+    diagnostics: bool
 
 
 @dataclass(frozen=True)
@@ -100,7 +103,7 @@ def check(cfg: DictConfig) -> DictConfig:
         _check_there(cfg, *(f"{name}.{field.name}".lstrip(".") for field in fields(schema)))
     _check_there(cfg, *_READ)
     _check_targets("", values)
-    for key in ("client", "cohort", "runtime", "task"):
+    for key in ("client", "cohort", "objective", "runtime", "task"):
         make(cfg, key)
     return cfg
 
@@ -117,6 +120,11 @@ def make(cfg: DictConfig, key: str, **extra: Any) -> Any:
         # A part of the task may be a section of its own, and then names its key in full.
         named = str(cause).split(".", 1)[0] in cfg
         raise ConfigError(str(cause) if named else f"{key}.{cause}") from None
+
+
+def plain(node: Any) -> Any:
+    """A configuration list or dictionary as Python's own; anything else as it is."""
+    return OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else node
 
 
 def one_line(error: Exception, overrides: Sequence[str] = ()) -> str:
@@ -152,7 +160,12 @@ def _sections() -> list[str]:
     root = OmegaConf.to_container(OmegaConf.load(CONF / "config.yaml"))
     assert isinstance(root, dict)
     own = [str(name) for name, node in root.items() if isinstance(node, dict) and name != "hydra"]
-    return sorted({*own, *_groups()} - {"experiment"})  # which overlays the root
+    return sorted({*own, *(name for name in _groups() if not _overlays(name))})
+
+
+def _overlays(group: str) -> bool:
+    """Whether a group's choices set keys anywhere, instead of a section of their own."""
+    return any("@package _global_" in file.read_text() for file in (CONF / group).glob("*.yaml"))
 
 
 def _check_there(cfg: DictConfig, *keys: str) -> None:
@@ -195,7 +208,7 @@ def _check_values(path: str, given: Mapping[str, Any], schema: type) -> None:
         if base is not object and (constructor := vars(base).get("__init__")):
             hints = get_type_hints(constructor, include_extras=True)
             annotations.update({name: hints.get(name, Any) for name in inspect.signature(constructor).parameters})
-    for name in _PASSED:
+    for name in ("self", "args", "kwargs", *(_PASSED if path == "strategy" else ())):
         annotations.pop(name, None)
     for name, value in given.items():
         key = f"{path}.{name}".lstrip(".")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clients import numpy_client
+from clients.numpy_client import FederatedClient
 from strategies.cohort import RunFailed
 from tests.runs import command, merged, play, shell
 
@@ -10,16 +10,15 @@ from tests.runs import command, merged, play, shell
 @pytest.fixture
 def failing(monkeypatch):
     """Makes training fail where `condition(partition, round)` holds."""
-    original = numpy_client.train
+    original = FederatedClient.fit
 
     def install(condition):
-        def train(*args):
-            key = args[-1]
-            if condition(key.partition, key.round):
+        def fit(self, parameters, config):
+            if condition(self.partition, config["round"]):
                 raise RuntimeError("out of memory")
-            return original(*args)
+            return original(self, parameters, config)
 
-        monkeypatch.setattr(numpy_client, "train", train)
+        monkeypatch.setattr(FederatedClient, "fit", fit)
 
     return install
 

@@ -15,6 +15,12 @@ MISTAKES = {
     "unknown task": (["task=mnist"], ["task", "mnist", "digits", "cifar10"]),
     "unknown partition": (["partition=iidd"], ["partition", "iidd", "iid", "dirichlet"]),
     "unknown runtime": (["runtime=ray"], ["runtime", "ray", "inline", "simulation"]),
+    "unknown experiment": (
+        ["experiment=fedpart_resnet9"],
+        ["experiment", "fedpart_resnet9", "fedpart_resnet8_cifar10"],
+    ),
+    "unknown scale": (["scale=huge"], ["scale", "huge", "paper", "two_cores"]),
+    "unknown objective": (["objective=fedprx"], ["objective", "fedprx", "fedprox", "moon", "plain"]),
     "no strategy": (["strategy=null"], ["strategy=null", "fedavg", "fedpart"]),
     "text for a number": (["rounds=abc"], ["rounds=abc", "integer"]),
     "nothing for a number": (["rounds="], ["rounds=", "integer"]),

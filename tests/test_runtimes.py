@@ -1,0 +1,227 @@
+"""The same run in Flower's simulation, on SuperNodes and from the app bundle: equal to the inline one."""
+
+import subprocess
+import sys
+import textwrap
+import time
+import uuid
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from app import simulation
+from app.__main__ import main
+from app.config import compose, make
+from app.flower import flwr_run, superlink
+from clients.layers import layer_groups
+from clients.wire import dense_nbytes
+from tests.devices import federation, own_digits
+from tests.runs import QUICK, ROOT, Run, command, environ, merged, play, shell
+
+PARTLY = ("strategy=fedpart", "strategy.warmup=1", "strategy.rounds_per_layer=1", "strategy.order=[1,4]")
+FIVE = (*PARTLY, "task.clients=5", "cohort.fraction=0.5", "rounds=4")
+
+
+@pytest.fixture
+def leaves_nothing(monkeypatch):
+    """Marks the environment of whatever a test starts, and looks afterwards for who still has the mark."""
+    mark = f"FEDSLICE_TEST={uuid.uuid4().hex}"
+    monkeypatch.setenv(*mark.split("="))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    yield
+    deadline = time.monotonic() + 20
+    while (left := marked(mark)) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert left == []
+
+
+def marked(mark):
+    """Command lines of the running processes whose environment holds `mark`."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark.encode() in (folder / "environ").read_bytes():
+                found.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+        except OSError:  # gone, or somebody else's
+            continue
+    return [line for line in found if line]
+
+
+@pytest.fixture
+def home(tmp_path):
+    return tmp_path / "flower home"
+
+
+def overrides(*given):
+    """As `flwr run` takes them."""
+    return {"overrides": " ".join(merged(*given))}
+
+
+@pytest.mark.slow
+def test_simulation_equals_inline(tmp_path, leaves_nothing):
+    """Five clients on two virtual nodes, half of them in each round, files in a folder with a space."""
+    inline = play(tmp_path / "inline", *FIVE)
+    folder = tmp_path / "a simulated run"
+    done = shell(command(folder, *FIVE, "runtime=simulation", "runtime.nodes=2"), tmp_path)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    run = Run(folder)
+    assert run.timeless == inline.timeless
+    assert run.sha256 == inline.sha256
+    assert run.summary["runtime"] == "simulation"
+    assert run.files == inline.files
+    assert {len(row["sampled"]) for row in run.rows[1:]} == {2}
+    assert done.stdout.rstrip().endswith(f"report: {folder / 'report.html'}")
+
+
+@pytest.mark.slow
+def test_flwr_run_by_hand_equals_inline_and_fails_loudly(tmp_path, home, leaves_nothing):
+    """Overrides in the run configuration, Flower's default of two virtual nodes; then a run that cannot work."""
+    inline = play(tmp_path / "inline", *PARTLY)
+    good, bad = tmp_path / "good run", tmp_path / "bad run"
+    with superlink(home, "--simulation"):
+        status = flwr_run(home, {**overrides(*PARTLY), "run-dir": str(good)})
+        failed = flwr_run(home, {**overrides("strategy.order=[9]"), "run-dir": str(bad)})
+    assert status == "finished:completed"
+    run = Run(good)
+    assert (good / "config.yaml").read_text() == (inline.folder / "config.yaml").read_text()
+    assert (run.timeless, run.sha256) == (inline.timeless, inline.sha256)
+    assert failed == "finished:failed"
+    assert run.files == inline.files
+    assert {path.name for path in bad.iterdir()} == {"error.txt"}
+    assert (bad / "error.txt").read_text() == "strategy.order=[9]: must list layer groups from 0 to 4\n"
+
+
+@pytest.mark.slow
+def test_a_failing_simulation_says_why_last(tmp_path, leaves_nothing):
+    """Every client fails in the only two rounds."""
+    folder = tmp_path / "run"
+    done = shell(command(folder, "task.examples=1", "rounds=2", "runtime=simulation"), tmp_path)
+    assert done.returncode == 1
+    last = done.stderr.rstrip().splitlines()[-1]
+    assert last.startswith("fedslice: no round had 1 accepted replies; client 0: ValueError: client 0 has 1 examples")
+    assert not (folder / "summary.json").exists()
+    assert len(Run(folder).rows) == 3
+
+
+@pytest.mark.slow
+def test_devices_with_their_own_data(tmp_path, home, leaves_nothing, capfd):
+    """Two SuperNodes, FedPart, three rounds; the data stay where they are, in paths with spaces."""
+    nodes = [f'data-path="{own_digits(tmp_path, part, 12)}"' for part in range(2)]
+    folder = tmp_path / "a run on devices"
+    with federation(home, nodes) as there:
+        status = flwr_run(there, {**overrides(*PARTLY), "run-dir": str(folder)})
+    assert status == "finished:completed", capfd.readouterr().out[-3000:]
+    run = Run(folder)
+    assert (run.summary["runtime"], run.summary["rounds"]) == ("deployment", 3)
+    assert [row["groups"] for row in run.rows] == [[], [], [1], [4]]
+    assert [row["sampled"] for row in run.rows[1:]] == [[0, 1]] * 3
+    assert [row["completed"] for row in run.rows[1:]] == [2] * 3
+    assert "split.json" not in run.files
+    sizes = group_sizes()
+    for row in run.rows[2:]:
+        (index,) = row["groups"]
+        assert 0.5 * sizes[index] < row["bytes_up"] / 2 < sizes[index] + 400  # its metrics weigh less than that
+    assert run.rows[1]["bytes_up"] > 0.5 * sum(sizes)
+
+
+def group_sizes():
+    """Dense serialised bytes of each layer group of the digits' model."""
+    model = make(compose(merged()), "task").build_model(0)
+    state = {name: tensor.numpy() for name, tensor in model.state_dict().items()}
+    return [dense_nbytes({name: state[name] for name in group}) for group in layer_groups(model)]
+
+
+@pytest.mark.slow
+def test_devices_that_share_the_embedded_data_equal_inline(tmp_path, home, leaves_nothing, capfd):
+    inline = play(tmp_path / "inline", *PARTLY, "task.clients=2", "rounds=2")
+    folder = tmp_path / "run"
+    nodes = [f"partition-id={part} num-partitions=2" for part in (1, 0)]
+    with federation(home, nodes) as there:
+        # Devices say how many clients there are; the configuration's own number is not asked.
+        status = flwr_run(there, {**overrides(*PARTLY, "task.clients=7", "rounds=2"), "run-dir": str(folder)})
+    assert status == "finished:completed", capfd.readouterr().out[-3000:]
+    run = Run(folder)
+    assert run.sha256 == inline.sha256
+    assert run.timeless == inline.timeless
+
+
+@pytest.mark.slow
+def test_a_device_that_does_not_say_who_it_is(tmp_path, home, leaves_nothing):
+    folder = tmp_path / "run"
+    with federation(home, ["num-partitions=2"]) as there:
+        status = flwr_run(there, {**overrides("cohort.start_timeout=60"), "run-dir": str(folder)})
+    assert status == "finished:failed"
+    line = (folder / "error.txt").read_text()
+    assert line.count("\n") == 1
+    assert "--node-config 'partition-id=0 num-partitions=2'" in line
+    assert "data-path" in line
+
+
+@pytest.mark.slow
+def test_the_app_bundle_is_complete(tmp_path, leaves_nothing):
+    """Every yaml and every module is in it, and an unpacked one composes and plays by itself."""
+    env = {"FLWR_HOME": str(tmp_path / "home"), "FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1"}
+    done = shell(["flwr", "build", "--app", str(ROOT)], tmp_path, **env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (bundle,) = tmp_path.glob("*.fab")
+    there = tmp_path / "an installed app"
+    with zipfile.ZipFile(bundle) as archive:
+        archive.extractall(there)
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    packages = ("app/", "strategies/", "clients/", "conf/")
+    wanted = {name for name in tracked.splitlines() if name.startswith(packages) and name.endswith((".py", ".yaml"))}
+    missing = sorted(name for name in wanted if not (there / name).is_file() and (ROOT / name).is_file())
+    assert missing == []
+    program = f"""
+        import app.config
+        assert app.config.__file__.startswith({str(there)!r}), app.config.__file__
+        import app.client_app, app.server_app
+        from app.config import compose, make
+        from pathlib import Path
+        cfg = compose({merged("task.clients=2", "rounds=1")!r})
+        make(cfg, "runtime").run(cfg, Path({str(tmp_path / "run of a bundle")!r}))
+        """
+    env = {**environ(), "PYTHONPATH": str(there)}
+    subprocess.run([sys.executable, "-c", textwrap.dedent(program)], cwd=tmp_path, env=env, check=True)
+    assert Run(tmp_path / "run of a bundle").summary["rounds"] == 1
+
+
+def test_a_device_needs_no_ray(tmp_path):
+    """Neither to import the client, nor to play messages, nor for the inline runtime."""
+    program = f"""
+        import sys
+
+        class NoRay:
+            def find_spec(self, name, path=None, target=None):
+                if name.split(".")[0] == "ray":
+                    raise ModuleNotFoundError("no ray on this machine", name=name)
+
+        sys.meta_path.insert(0, NoRay())
+        import app.client_app
+        import app.inline
+        from app.config import compose, make
+        from pathlib import Path
+        cfg = compose({list(QUICK)!r} + ["rounds=1"])
+        make(cfg, "runtime").run(cfg, Path("run"))
+        assert "ray" not in sys.modules
+        """
+    done = shell([sys.executable, "-c", textwrap.dedent(program)], tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert [row["completed"] for row in Run(tmp_path / "run").rows] == [0, 3]
+
+
+def test_simulation_without_ray_says_what_to_install(cli_without_ray):
+    status, complaint = cli_without_ray
+    assert (status, complaint.count("\n")) == (2, 1)
+    assert "pip install" in complaint
+    assert "runtime=inline" in complaint
+
+
+@pytest.fixture
+def cli_without_ray(monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HYDRA_FULL_ERROR", "0")
+    monkeypatch.setattr(simulation, "find_spec", lambda name: None)
+    monkeypatch.setattr(sys, "argv", ["python -m app", "runtime=simulation"])
+    return main(), capsys.readouterr().err
