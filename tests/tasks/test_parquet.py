@@ -33,14 +33,6 @@ def folder(tmp_path, write_parquet, colours):
     return place
 
 
-@pytest.fixture
-def no_hub(monkeypatch):
-    def refuse(*_, **__):
-        raise AssertionError("the hub was asked")
-
-    monkeypatch.setattr(datasets, "load_dataset", refuse)
-
-
 def chw(images):
     return torch.from_numpy(images.transpose(0, 3, 1, 2).copy())
 
