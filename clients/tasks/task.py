@@ -47,6 +47,10 @@ class Task(Protocol):
     def clients(self) -> int:
         """How many partitions a simulation has."""
 
+    @property
+    def augments(self) -> bool:
+        """Whether `augment` changes anything."""
+
     def build_model(self, seed: int) -> nn.Module:
         """A freshly initialised model on the CPU; the same seed gives the same bits."""
 
@@ -58,6 +62,9 @@ class Task(Protocol):
 
     def device_examples(self, path: str) -> Examples:
         """All training examples that a device keeps at `path`."""
+
+    def blank(self) -> Tensor:
+        """One model input, (1, ...), of no meaning: to count what a pass costs, without any data."""
 
     def test_examples(self) -> Examples:
         """Examples for the central evaluation of the global model."""
