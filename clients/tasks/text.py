@@ -113,6 +113,15 @@ class TextTask(SplitTask):
         used = (inputs != PADDING).any(dim=0).sum().clamp(min=1)
         return inputs[:, : int(used)].long()
 
+    def blank(self) -> Tensor:
+        """A text of the greatest length, (1, max_length) int64."""
+        return torch.full((1, self.max_length), PADDING)
+
+    @property
+    def augments(self) -> bool:
+        """Never."""
+        return False
+
     def augment(self, inputs: Tensor, generator: torch.Generator) -> Tensor:
         """The same batch; there is no augmentation of text, as in the paper."""
         return inputs

@@ -7,13 +7,16 @@ import torch
 from hydra.errors import InstantiationException
 
 from clients.evaluation import evaluate
+from clients.layers import layer_groups, layout
+from clients.numpy_client import FederatedClient
+from clients.plan import RoundPlan
 from clients.tasks.parquet import files_of_split
 from clients.tasks.partition import Iid
 from clients.tasks.task import Examples
 from clients.tasks.text import TextTask
 from clients.tasks.texts import ParquetTexts
 from clients.tasks.vocabulary import build_vocabulary
-from clients.training import Key, LocalTraining, train
+from clients.training import LocalTraining
 
 TEXTS = ["red apple", "blue sky today", "red", "blue blue sea", "a red red rose", "blue"]
 LABELS = [0, 1, 0, 1, 0, 1]
@@ -41,12 +44,12 @@ def text_task(folder, where=None, classes=2, **settings):
     return TextTask("t", ParquetTexts("some/texts", classes, path=path, where=where), Iid(), **{**SMALL, **settings})
 
 
-def learn(task, epochs, lr):
-    """Train a fresh model on all examples of the first client."""
-    model = task.build_model(0)
-    settings = LocalTraining(epochs=epochs, batch_size=32)
-    train(model, list(model.parameters()), task, task.client_examples(0), settings, lr, Key(0, 1, 0))
-    return model
+def learn(task, model, epochs, lr, groups=None, batch_size=32):
+    """One local round on all examples of the first client; its metrics."""
+    settings = LocalTraining(epochs=epochs, batch_size=batch_size, threads=1)
+    client = FederatedClient(model, task, task.client_examples(0), settings)
+    plan = RoundPlan(round=1, groups=groups, learning_rate=lr, layout=layout(model, layer_groups(model)))
+    return client.fit(client.get_parameters({}), plan.to_config())[2]
 
 
 def test_examples_by_hand(folder, no_hub):
@@ -84,6 +87,27 @@ def test_a_batch_is_cut_to_its_longest_text(folder):
     torch.testing.assert_close(model(prepared), model(short))
     assert task.prepare(torch.zeros(2, 5, dtype=torch.int32)).shape == (2, 1)
     assert task.augment(prepared, torch.Generator()) is prepared
+    assert not task.augments
+
+
+def test_a_blank_text_is_of_the_greatest_length(folder):
+    task = text_task(folder, max_length=7)
+    assert (task.blank().shape, task.blank().dtype) == ((1, 7), task.prepare(task.test_examples().inputs).dtype)
+    assert task.build_model(0)(task.blank()).shape == (1, 2)
+
+
+def test_batches_of_any_length_train_while_what_is_below_is_frozen(folder):
+    """Several epochs over a frozen part: activations of texts of unlike length must not be mixed up."""
+    task = text_task(folder, clients=1, dropout=0.0)
+    model = task.build_model(0)
+    for index, group in enumerate(layer_groups(model)):
+        before = {name: value.clone() for name, value in model.state_dict().items()}
+        metrics = learn(task, model, epochs=3, lr=1e-2, groups=(index,), batch_size=2)
+        assert metrics["names"] == list(group)
+        assert metrics["macs"] > 0
+        moved = {name for name, value in model.state_dict().items() if not torch.equal(value, before[name])}
+        assert moved
+        assert moved <= set(group)
 
 
 def test_where_chooses_training_rows_and_the_vocabulary_is_of_them(folder):
@@ -213,7 +237,9 @@ def test_a_toy_problem_is_learnt(tmp_path, write_table):
     write_table(tmp_path / "train.parquet", text=texts[:150], label=labels[:150])
     write_table(tmp_path / "test.parquet", text=texts[150:], label=labels[150:])
     task = text_task(tmp_path, clients=1, hidden=16, dropout=0.0)
-    assert evaluate(learn(task, epochs=12, lr=1e-2), task, task.test_examples())[1] == 1.0
+    model = task.build_model(0)
+    learn(task, model, epochs=12, lr=1e-2)
+    assert evaluate(model, task, task.test_examples())[1] == 1.0
 
 
 def test_real_ag_news_is_learnt(real_data, make_task):
@@ -226,7 +252,9 @@ def test_real_ag_news_is_learnt(real_data, make_task):
     assert min(statistics["classes"][0]) > 1200
     test = task.test_examples()
     some = Examples(test.inputs[:2000], test.targets[:2000])
-    assert evaluate(learn(task, epochs=2, lr=5e-3), task, some)[1] > 0.7  # chance: 0.25
+    model = task.build_model(0)
+    learn(task, model, epochs=2, lr=5e-3)
+    assert evaluate(model, task, some)[1] > 0.7  # chance: 0.25
 
 
 def test_real_headlines_by_characters(real_data, make_task):

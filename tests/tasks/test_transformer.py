@@ -8,6 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from clients.layers import layer_groups
 from clients.tasks.transformer import PADDING, TextTransformer, sinusoids
 
 
@@ -110,6 +111,16 @@ def test_zeros_of_any_type_are_a_text(model, training):
     with torch.no_grad():
         logits = model.train(training)(torch.zeros(2, 7))
     assert torch.isfinite(logits).all()
+
+
+def test_the_layer_groups_are_the_papers():
+    groups = layer_groups(TextTransformer(20, 3))
+    assert [group[0] for group in groups] == [
+        "embedding.weight",
+        *(f"encoder.layers.{n}.{name}" for n in range(3) for name in ("self_attn.in_proj_weight", "linear1.weight")),
+        "fc.weight",
+    ]
+    assert [len(group) for group in groups] == [1, *[4, 8] * 3, 2]
 
 
 def test_dropout_is_everywhere_and_only_in_training(tokens):
