@@ -131,7 +131,10 @@ class FedAvgStrategy(Strategy):
         waiting = list(self.report.sampled)
         ahead: dict[int, Message] = {}
         for reply in replies:
-            ahead[partition_of[reply.metadata.reply_to_message_id]] = reply
+            partition = partition_of.pop(reply.metadata.reply_to_message_id, None)
+            if partition is None:  # it answers no message of this round, or one that was answered already
+                continue
+            ahead[partition] = reply
             while waiting and waiting[0] in ahead:
                 yield waiting[0], ahead.pop(waiting.pop(0))
         yield from sorted(ahead.items(), key=lambda item: item[0])
