@@ -1,7 +1,7 @@
 """Checkpoints: one file that holds all that a run needs to go on to the same bits.
 
-The model is the file's arrays; its metadata hold the rounds so far and the configuration. Everything else is a
-function of these: the schedule and all random draws are keyed by the round.
+The model is the file's arrays; its metadata hold the rounds so far, the strategy's state and the
+configuration. Everything else is a function of these: the schedule and all random draws are keyed by the round.
 """
 
 import json
@@ -25,10 +25,11 @@ _KEPT = 2
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The model after the last of `rows`."""
+    """The model after the last of `rows`, and the strategy's own state."""
 
     weights: Weights
     rows: list[dict[str, Any]]
+    strategy: dict[str, Any]
 
     @property
     def round(self) -> int:
@@ -43,7 +44,8 @@ def save(run_dir: Path, checkpoint: Checkpoint, cfg: DictConfig) -> Path:
     path = folder / f"round-{checkpoint.round:06d}.safetensors"
     beside = path.with_suffix(".part")
     config = json.dumps(OmegaConf.to_container(cfg, resolve=True))
-    save_file(dict(checkpoint.weights), beside, {"rows": json.dumps(checkpoint.rows), "config": config})
+    texts = {"rows": json.dumps(checkpoint.rows), "strategy": json.dumps(checkpoint.strategy), "config": config}
+    save_file(dict(checkpoint.weights), beside, texts)
     with beside.open("rb") as file:
         os.fsync(file.fileno())
     beside.replace(path)
@@ -75,7 +77,8 @@ def _read(path: Path) -> tuple[Checkpoint, Any]:
     with safe_open(path, framework="numpy") as file:
         texts = file.metadata() or {}
         weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-    return Checkpoint(weights, json.loads(texts["rows"])), json.loads(texts["config"])
+    checkpoint = Checkpoint(weights, json.loads(texts["rows"]), json.loads(texts["strategy"]))
+    return checkpoint, json.loads(texts["config"])
 
 
 def _refuse_other(theirs: Any, ours: Any, path: Path) -> None:

@@ -1,7 +1,7 @@
 """Flower's ClientApp: the same on a device, in Flower's simulation and inline."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -10,10 +10,12 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from torch import nn
 
-from app.config import from_run_config, make
+from app.config import from_run_config, make, plain
 from clients.adapter import train_reply
+from clients.memory import LocalModels, Memory
 from clients.messages import WHO, Order
 from clients.numpy_client import FederatedClient
+from clients.objectives import Objective
 from clients.tasks.task import Task
 from clients.training import LocalTraining
 
@@ -29,6 +31,8 @@ class Site:
     training: LocalTraining
     seed: int
     batch_norm: str
+    objective: Objective
+    groups: Sequence[Sequence[str]] | None
 
 
 @app.train()
@@ -42,10 +46,19 @@ def train(message: Message, context: Context) -> Message:
         else:
             examples = site.task.client_examples(order.partition, order.clients)
         return FederatedClient(
-            site.model, site.task, examples, site.training, order.partition, site.seed, site.batch_norm
+            site.model,
+            site.task,
+            examples,
+            site.training,
+            order.partition,
+            site.seed,
+            site.batch_norm,
+            site.objective,
+            LocalModels(context.state, order.partition),
+            site.groups,
         )
 
-    return train_reply(message, client_for)
+    return train_reply(message, Memory(context.state), client_for)
 
 
 @app.query(WHO)
@@ -73,4 +86,12 @@ def _site(cfg_yaml: str, overrides: str) -> Site:
     """Built once per process and run."""
     cfg = from_run_config({"cfg-yaml": cfg_yaml, "overrides": overrides})
     task: Task = make(cfg, "task")
-    return Site(task, task.build_model(cfg.seed), make(cfg, "client"), cfg.seed, cfg.batch_norm)
+    return Site(
+        task,
+        task.build_model(cfg.seed),
+        make(cfg, "client"),
+        cfg.seed,
+        cfg.batch_norm,
+        make(cfg, "objective"),
+        plain(cfg.groups),
+    )

@@ -37,7 +37,9 @@ class RunSettings:
     seed: Annotated[int, Field(ge=0, lt=2**32)]
     batch_norm: Literal["global", "local"]
     wire: Literal["lossless"]
+    downlink: Literal["slice", "full"]
     resume: str | None
+    groups: list[list[str]] | None
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ def check(cfg: DictConfig) -> DictConfig:
         section = values.get(name, {}) if name else {k: v for k, v in values.items() if not isinstance(v, dict)}
         _check_values(name, section, schema)
     _check_targets("", values)
-    for key in ("client", "cohort", "runtime", "task"):
+    for key in ("client", "cohort", "objective", "runtime", "task"):
         make(cfg, key)
     return cfg
 
@@ -105,6 +107,11 @@ def make(cfg: DictConfig, key: str, **extra: Any) -> Any:
         if not isinstance(cause, ValueError):
             raise
         raise ConfigError(str(cause) if str(cause).startswith(f"{key}.") else f"{key}.{cause}") from None
+
+
+def plain(node: Any) -> Any:
+    """A configuration list or dictionary as Python's own; anything else as it is."""
+    return OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else node
 
 
 def one_line(error: Exception) -> str:

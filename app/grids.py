@@ -79,7 +79,7 @@ class InlineGrid(Grid):
 
     def __init__(self, client_app: ClientApp, run_config: dict[str, Any]) -> None:
         self._app = client_app
-        self._context = Context(0, 1, {}, RecordDict(), run_config)
+        self.context = Context(0, 1, {}, RecordDict(), run_config)
         self._pending: dict[str, Message] = {}
         self._run = Run.create_empty(run_id=0)
         TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 0, 1, 0
@@ -124,7 +124,7 @@ class InlineGrid(Grid):
 
     def _answer(self, message: Message) -> Message:
         try:
-            return self._app(message, self._context)
+            return self._app(message, self.context)
         except Exception as error:  # as Flower's runtimes do: the run goes on without this client
             reason = f"{type(error).__name__}: {error}"
             return Message(Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, reason), reply_to=message)

@@ -13,7 +13,7 @@ from omegaconf import DictConfig
 
 from app import checkpoint
 from app.checkpoint import Checkpoint
-from app.config import ConfigError, from_run_config, make
+from app.config import ConfigError, from_run_config, make, plain
 from app.console import RunConsole
 from app.grids import StreamingGrid
 from app.report import write_report
@@ -81,7 +81,7 @@ def serve(cfg: DictConfig, grid: Grid, run_dir: Path, runtime: str) -> None:
         report.seconds_server += now - started
         console.round(record.add(report, accuracy, loss, now - clock))
         if cfg.checkpoint.every and report.round and report.round % cfg.checkpoint.every == 0:
-            checkpoint.save(run_dir, Checkpoint(strategy.weights, record.rows), cfg)
+            checkpoint.save(run_dir, Checkpoint(strategy.weights, record.rows, strategy.state()), cfg)
         clock = time.perf_counter()
         return None
 
@@ -112,5 +112,9 @@ def build_strategy(cfg: DictConfig, task: Task, roster: Roster, done: Checkpoint
     strategy: FedAvgStrategy = make(
         cfg, "strategy", weights=weights, roster=roster, cohort=make(cfg, "cohort"),
         learning_rate=cfg.client.lr, last_round=done.round if done else 0,
+        downlink=cfg.downlink,
+        groups=plain(cfg.groups),
     )  # fmt: skip
+    if done is not None:
+        strategy.restore(done.strategy)
     return strategy

@@ -11,19 +11,29 @@ from typing import Any, cast
 from flwr.app import Message
 from flwr.client import NumPyClient
 
-from clients.messages import Order, error_content, model_record, read_order, reply_content
+from clients.memory import Memory
+from clients.messages import Order, error_content, forgotten_content, model_record, read_order, reply_content
 from clients.wire import pack
 
 LOG = logging.getLogger("fedslice")
 
 
-def train_reply(message: Message, client_for: Callable[[Order], NumPyClient]) -> Message:
-    """The reply to a message that asks for training, by the client that `client_for` gives for it."""
+def train_reply(message: Message, memory: Memory, client_for: Callable[[Order], NumPyClient]) -> Message:
+    """The reply to a message that asks for training, by the client that `client_for` gives for it.
+
+    What the message leaves out comes from the node's memory; where that is lost, the reply says so.
+    """
     try:
         order = read_order(message.content)
+        remembered = {} if order.base is None else memory.recall(order.base)
+        if remembered is None:
+            return Message(forgotten_content(), reply_to=message)
+        weights = {**remembered, **order.weights}
+        if order.keep:
+            memory.remember(order.plan.round, weights)
         client = client_for(order)
-        config: dict[str, Any] = {**order.plan.to_config(), "names": list(order.weights)}
-        arrays, examples, metrics = client.fit(list(order.weights.values()), config)
+        config: dict[str, Any] = {**order.plan.to_config(), "names": list(weights)}
+        arrays, examples, metrics = client.fit(list(weights.values()), config)
         update = dict(zip(cast(list[str], metrics["names"]), arrays, strict=True))
         content = reply_content(model_record(pack(update)), examples, metrics)
     except Exception as error:

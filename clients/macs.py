@@ -18,7 +18,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from clients.partial import training_only
+from clients.partial import FrozenNorm, training_only
+from clients.prefix import split
 
 LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
@@ -29,8 +30,8 @@ def forward_macs(layer: Any, output: Tensor) -> int:
     return int(output.numel() * per_output)
 
 
-def training_macs(model: nn.Module, inputs: Tensor) -> int:
-    """Multiply-accumulates of one forward and backward pass over `inputs` with the present `requires_grad`."""
+def training_macs(model: nn.Module, *inputs: Tensor) -> int:
+    """Multiply-accumulates of one forward and backward pass of `model(*inputs)` with the present `requires_grad`."""
     total = 0
 
     def count(layer: Any, args: tuple[Tensor, ...], output: Tensor) -> None:
@@ -38,7 +39,7 @@ def training_macs(model: nn.Module, inputs: Tensor) -> int:
         passes = 1 + int(args[0].requires_grad) + int(layer.weight.requires_grad)
         total += passes * forward_macs(layer, output)
 
-    _run_with_hook(model, inputs, count)
+    _run_with_hook(model, count, *inputs)
     return total
 
 
@@ -50,18 +51,29 @@ def inference_macs(model: nn.Module, inputs: Tensor) -> int:
         nonlocal total
         total += forward_macs(layer, output)
 
-    _run_with_hook(model, inputs, count)
+    _run_with_hook(model, count, inputs)
     return total
 
 
 @lru_cache(maxsize=256)
-def macs_per_example(model: nn.Module, shape: tuple[int, ...], trained: tuple[str, ...]) -> int:
-    """`training_macs` of one example of `shape` (without the batch dimension) when only `trained` learns."""
-    with training_only(model, trained):
-        return training_macs(model, torch.zeros(1, *shape))
+def macs_per_example(
+    model: nn.Module, shape: tuple[int, ...], trained: tuple[str, ...], frozen_norm: FrozenNorm, cached: bool
+) -> tuple[int, int]:
+    """Once per local round, and in every epoch, for one example of `shape` (without the batch dimension).
+
+    cached: whether the frozen prefix runs only once (`clients.prefix`).
+    """
+    example = torch.zeros(1, *shape)
+    with training_only(model, trained, frozen_norm):
+        parts = split(model, trained, frozen_norm) if cached else None
+        if parts is None:
+            return 0, training_macs(model, example)
+        with torch.no_grad():
+            given = parts.prefix(example)
+        return inference_macs(parts.prefix, example), training_macs(parts.suffix, *given)
 
 
-def _run_with_hook(model: nn.Module, inputs: Tensor, hook: Any) -> None:
+def _run_with_hook(model: nn.Module, hook: Any, *inputs: Tensor) -> None:
     """One forward pass in eval mode with `hook` on every counted layer; leaves the model as it was."""
     modes = [(module, module.training) for module in model.modules()]
     with ExitStack() as stack:
@@ -72,7 +84,7 @@ def _run_with_hook(model: nn.Module, inputs: Tensor, hook: Any) -> None:
         try:
             model.eval()
             with torch.enable_grad():
-                model(inputs)
+                model(*inputs)
         finally:
             for module, mode in modes:
                 module.training = mode

@@ -14,7 +14,7 @@ from clients.plan import RoundPlan
 from clients.weights import Weights
 from clients.wire import Payload, unpack
 
-MODEL, PLAN, METRICS, ERROR = "model", "plan", "metrics", "error"
+MODEL, PLAN, METRICS, ERROR, FORGOTTEN = "model", "plan", "metrics", "error", "forgotten"
 WHO = "who"
 """Action and record name of the question which client a node is."""
 _STYPE = "fedslice.packed"
@@ -23,12 +23,18 @@ _INT64_MAX = 2**63 - 1
 
 @dataclass(frozen=True)
 class Order:
-    """Server to client: the weights it needs, this round's plan, and which client it is to be."""
+    """Server to client: the weights it lacks, this round's plan, and which client it is to be.
+
+    base: the round whose model the client is believed to remember, which has the other arrays; None where all
+    are sent. keep: whether to remember this round's model.
+    """
 
     weights: Weights
     plan: RoundPlan
     partition: int
     clients: int
+    base: int | None
+    keep: bool
 
 
 @dataclass(frozen=True)
@@ -49,9 +55,13 @@ def model_record(payload: Payload) -> ArrayRecord:
     return ArrayRecord({MODEL: Array("uint8", (len(data),), _STYPE, data)})
 
 
-def order_content(model: ArrayRecord, plan: RoundPlan, partition: int, clients: int) -> RecordDict:
-    """Content of a message that asks client `partition` of `clients` to train."""
-    config = ConfigRecord({**plan.to_config(), "partition": partition, "clients": clients})
+def order_content(
+    model: ArrayRecord, plan: RoundPlan, partition: int, clients: int, base: int | None = None, keep: bool = False
+) -> RecordDict:
+    """Content of a message that asks client `partition` of `clients` to train; see `Order`."""
+    config = ConfigRecord({**plan.to_config(), "partition": partition, "clients": clients, "keep": keep})
+    if base is not None:
+        config["base"] = base
     return RecordDict({MODEL: model, PLAN: config})
 
 
@@ -62,7 +72,15 @@ def read_order(content: RecordDict) -> Order:
     missing = [name for name in ("partition", "clients") if name not in config]
     if missing:
         raise ValueError(f"the server's order lacks {missing}")
-    return Order(_weights(content), plan, int(config["partition"]), int(config["clients"]))
+    base = config.get("base")
+    return Order(
+        weights=_weights(content),
+        plan=plan,
+        partition=int(config["partition"]),
+        clients=int(config["clients"]),
+        base=None if base is None else int(base),
+        keep=bool(config.get("keep", False)),
+    )
 
 
 def reply_content(model: ArrayRecord, examples: int, metrics: Mapping[str, Any]) -> RecordDict:
@@ -79,6 +97,16 @@ def reply_content(model: ArrayRecord, examples: int, metrics: Mapping[str, Any])
 def error_content(reason: str) -> RecordDict:
     """Content of a reply that says why there is no update."""
     return RecordDict({ERROR: ConfigRecord({"reason": reason})})
+
+
+def forgotten_content() -> RecordDict:
+    """Content of a reply that says: my memory is lost, send me everything."""
+    return RecordDict({FORGOTTEN: ConfigRecord()})
+
+
+def has_forgotten(message: Message) -> bool:
+    """Whether a reply says that the client's memory is lost."""
+    return message.has_content() and FORGOTTEN in message.content.config_records
 
 
 def error_of(message: Message) -> str | None:

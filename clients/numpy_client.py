@@ -1,9 +1,11 @@
 """The client that every strategy talks to: it trains all of the model or a slice, as the message says."""
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import torch
+from flwr.app import RecordDict
 from flwr.client import NumPyClient
 from numpy.typing import NDArray
 from torch import Tensor, nn
@@ -11,8 +13,11 @@ from torch import Tensor, nn
 from clients.evaluation import evaluate
 from clients.layers import Groups, layer_groups, layout, names_in
 from clients.macs import inference_macs, macs_per_example
+from clients.memory import LocalModels
+from clients.objectives import Objective, Plain
 from clients.partial import estimate_statistics, norms, training_only
 from clients.plan import RoundPlan
+from clients.prefix import Split, activations, split
 from clients.tasks.task import Examples, Task
 from clients.training import Key, LocalTraining, batches, train
 from clients.weights import is_statistic, load_weights, weights_of
@@ -24,6 +29,8 @@ class FederatedClient(NumPyClient):
     model: may be shared by many clients of one process; everything that matters is loaded before training.
     partition: which client this is; with `seed` and the round it keys all randomness.
     batch_norm: `global` exchanges running statistics like any array, `local` never sends them.
+    objective: what to minimise, cross-entropy by default. local_models: where those that it wants are kept.
+    groups: layer groups as lists of module names, where they are not to follow the rule.
     """
 
     def __init__(
@@ -35,6 +42,9 @@ class FederatedClient(NumPyClient):
         partition: int = 0,
         seed: int = 0,
         batch_norm: str = "global",
+        objective: Objective | None = None,
+        local_models: LocalModels | None = None,
+        groups: Sequence[Sequence[str]] | None = None,
     ) -> None:
         if len(examples) < 2:
             raise ValueError(f"client {partition} has {len(examples)} examples: at least 2 are needed to train")
@@ -45,6 +55,9 @@ class FederatedClient(NumPyClient):
         self.partition = partition
         self.seed = seed
         self.batch_norm = batch_norm
+        self.groups = groups
+        self.objective = Plain() if objective is None else objective
+        self.local_models = LocalModels(RecordDict(), partition) if local_models is None else local_models
 
     def get_parameters(self, config: dict[str, Any]) -> list[NDArray[Any]]:
         """The arrays that this client exchanges, in the model's order."""
@@ -66,14 +79,25 @@ class FederatedClient(NumPyClient):
         self._receive(parameters, config.get("names"), plan)
         trained = names_in(groups, plan.groups)
         key = Key(self.seed, plan.round, self.partition)
-        with training_only(self.model, trained, self.training.frozen_norm) as learning:
-            loss = train(self.model, learning, self.task, self.examples, self.training, plan.learning_rate, key)
+        previous = self.local_models.recall() if self.objective.queue else []
+        with (
+            training_only(self.model, trained, self.training.frozen_norm) as learning,
+            self.objective.loss(self.model, learning, previous) as loss_of,
+        ):
+            given = self._cached_prefix(trained)
+            loss = train(
+                self.model, learning, self.task, self.examples, self.training, plan.learning_rate, key, loss_of, given
+            )
+        if self.objective.queue:
+            self.local_models.push(weights_of(self.model), self.objective.queue)
         update = weights_of(self.model, set(trained))
         metrics = {
             "names": list(update),
             "loss": loss,
-            "macs": self._macs(trained) + self._macs_of_estimate(plan),
-            "macs-dense": self._macs(names_in(groups, None)),
+            "macs": self._macs(trained, cached=given is not None)
+            + self._macs_of_estimate(plan)
+            + self._macs_of_objective(len(previous)),
+            "macs-dense": self._macs(names_in(groups, None), cached=False),
             "seconds": time.perf_counter() - started,
         }
         return list(update.values()), len(self.examples), metrics
@@ -87,11 +111,12 @@ class FederatedClient(NumPyClient):
     def _agreed_groups(self, plan: RoundPlan) -> Groups:
         """This model's layer groups, which must be the server's."""
         arrays = shared(self.model, self.batch_norm)
-        groups = layer_groups(arrays)
-        if layout(arrays) != plan.layout:
+        groups = layer_groups(arrays, self.groups)
+        ours = layout(arrays, groups)
+        if ours != plan.layout:
             raise ValueError(
-                f"layer groups disagree: this client's model has {len(groups)} groups (layout {layout(arrays)}), "
-                f"the server's layout is {plan.layout}; both need the same task, model and batch_norm"
+                f"layer groups disagree: this client's model has {len(groups)} groups (layout {ours}), the server's "
+                f"layout is {plan.layout}; both need the same task, model, groups and batch_norm"
             )
         return groups
 
@@ -111,15 +136,36 @@ class FederatedClient(NumPyClient):
         partial = plan.phase == "partial" and self.training.frozen_norm == "eval"
         return self.batch_norm == "local" and partial and bool(norms(self.model))
 
-    def _macs(self, trained: tuple[str, ...]) -> int:
+    def _cached_prefix(self, trained: tuple[str, ...]) -> tuple[Split, tuple[Tensor, ...]] | None:
+        """The split below what is trained and the activations there; None where caching them is not possible."""
+        limit = self.training.cache_mb * 2**20
+        if not limit or self.task.augments or self.objective.needs_inputs or self.training.epochs == 1:
+            return None
+        parts = split(self.model, trained, self.training.frozen_norm)
+        if parts is None:
+            return None
+        rows = batches(len(self.examples), self.training.batch_size)
+        inputs = (self.task.prepare(self.examples.inputs[r]) for r in rows)
+        with self.training.autocast():
+            values = activations(parts, inputs, len(self.examples), limit)
+        return None if values is None else (parts, values)
+
+    def _macs(self, trained: tuple[str, ...], cached: bool) -> int:
         """Multiply-accumulates of this client's local epochs when only `trained` learns."""
         shape = tuple(self.task.prepare(self.examples.inputs[:1]).shape[1:])
-        return macs_per_example(self.model, shape, trained) * len(self.examples) * self.training.epochs
+        once, each = macs_per_example(self.model, shape, trained, self.training.frozen_norm, cached)
+        return len(self.examples) * (once + each * self.training.epochs)
 
     def _macs_of_estimate(self, plan: RoundPlan) -> int:
         """Multiply-accumulates of measuring the statistics: one forward pass over the examples."""
-        if not self._estimates(plan):
-            return 0
+        return self._inference_macs() if self._estimates(plan) else 0
+
+    def _macs_of_objective(self, previous: int) -> int:
+        """Multiply-accumulates of the other models that the objective asks: the received and previous ones."""
+        return self._inference_macs() * self.training.epochs * self.objective.models(previous)
+
+    def _inference_macs(self) -> int:
+        """Multiply-accumulates of one forward pass over all examples."""
         return inference_macs(self.model, self.task.prepare(self.examples.inputs[:1])) * len(self.examples)
 
 

@@ -6,10 +6,11 @@ from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from clients import seeds
+from clients.objectives import Loss
 from clients.partial import FrozenNorm
+from clients.prefix import Split
 from clients.tasks.task import Examples, Task
 
 Optimizer = Literal["adam", "sgd"]
@@ -22,6 +23,7 @@ class LocalTraining:
 
     lr: learning rate; a strategy may change it by round. threads: of torch, the same in every runtime because
     the order of a sum, and so its last bits, depends on it. frozen_norm: see `clients.partial.training_only`.
+    cache_mb: memory for the activations of a frozen prefix (`clients.prefix`), 0 to compute them every time.
     """
 
     epochs: int = 2
@@ -33,12 +35,13 @@ class LocalTraining:
     precision: Precision = "fp32"
     frozen_norm: FrozenNorm = "eval"
     threads: int = 1
+    cache_mb: int = 512
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "threads"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)}: must be at least 1")
-        for name in ("momentum", "weight_decay"):
+        for name in ("momentum", "weight_decay", "cache_mb"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise ValueError(f"{name}={getattr(self, name)}: must be at least 0")
         if not 0 < self.lr < float("inf"):
@@ -51,9 +54,16 @@ class LocalTraining:
 
     def build_optimizer(self, parameters: list[nn.Parameter], learning_rate: float) -> torch.optim.Optimizer:
         """A fresh optimizer, without any state of earlier rounds (FedPart, Section 4.1)."""
+        # fused: one pass over memory for each step
         if self.optimizer == "adam":
-            return torch.optim.Adam(parameters, lr=learning_rate, weight_decay=self.weight_decay)
-        return torch.optim.SGD(parameters, lr=learning_rate, momentum=self.momentum, weight_decay=self.weight_decay)
+            return torch.optim.Adam(parameters, lr=learning_rate, weight_decay=self.weight_decay, fused=True)
+        return torch.optim.SGD(
+            parameters, lr=learning_rate, momentum=self.momentum, weight_decay=self.weight_decay, fused=True
+        )
+
+    def autocast(self) -> torch.autocast:
+        """The context that computes in `precision`."""
+        return torch.autocast("cpu", torch.bfloat16, enabled=self.precision == "bf16")
 
 
 @dataclass(frozen=True)
@@ -86,8 +96,14 @@ def train(
     settings: LocalTraining,
     learning_rate: float,
     key: Key,
+    loss_of: Loss,
+    given: tuple[Split, tuple[Tensor, ...]] | None = None,
 ) -> float:
-    """Train `parameters` for `settings.epochs` epochs; the mean training loss per example over all of them."""
+    """Train `parameters` for `settings.epochs` epochs; the mean training loss per example over all of them.
+
+    loss_of: what is minimised (`clients.objectives`).
+    given: the model split below the slice, and the activations there for all examples, where they are cached.
+    """
     optimizer = settings.build_optimizer(parameters, learning_rate)
     shuffle = seeds.torch_generator("shuffle", key.seed, key.round, key.partition)
     augment = seeds.torch_generator("augment", key.seed, key.round, key.partition)
@@ -96,10 +112,15 @@ def train(
         torch.manual_seed(seeds.key("dropout", key.seed, key.round, key.partition))
         for _ in range(settings.epochs):
             for rows in batches(len(examples), settings.batch_size, shuffle):
-                inputs = task.augment(task.prepare(examples.inputs[rows]), augment)
                 targets = examples.targets[rows]
-                with torch.autocast("cpu", torch.bfloat16, enabled=settings.precision == "bf16"):
-                    loss = F.cross_entropy(model(inputs), targets)
+                with settings.autocast():
+                    if given is None:
+                        inputs = task.augment(task.prepare(examples.inputs[rows]), augment)
+                        outputs = model(inputs)
+                    else:
+                        inputs = given[1][0][rows]
+                        outputs = given[0].suffix(*(activation[rows] for activation in given[1]))
+                    loss = loss_of(inputs, outputs, targets)
                 optimizer.zero_grad(set_to_none=True)
                 loss.backward()
                 optimizer.step()

@@ -35,7 +35,7 @@ _MAGIC = b"FSW1"
 class Payload:
     """Packed named arrays: one byte string per array and a header that tells how to read them."""
 
-    arrays: tuple[bytes, ...]
+    arrays: tuple[bytes | memoryview, ...]
     header: bytes
 
     @property
@@ -53,30 +53,34 @@ class Payload:
         if len(data) < _PREFIX.size or data[:4] != _MAGIC:
             raise ValueError(f"not a packed payload: {len(data)} bytes that begin with {data[:4]!r}")
         end = _PREFIX.size + _PREFIX.unpack_from(data)[1]
-        header, arrays = data[_PREFIX.size : end], []
+        header, view = data[_PREFIX.size : end], memoryview(data)
+        arrays = []
         for entry in _entries(header):
-            arrays.append(data[end : end + entry[4]])
+            arrays.append(view[end : end + entry[4]])
             end += entry[4]
         if end != len(data):
             raise ValueError(f"payload of {len(data)} bytes, {end} announced by its header")
         return cls(tuple(arrays), header)
 
 
-def pack(weights: Weights) -> Payload:
-    """Serialise named arrays without loss. Raises ValueError for a dtype other than numbers and booleans."""
+def pack(weights: Weights, compress: bool = True) -> Payload:
+    """Serialise named arrays without loss, each in its smallest form, or all raw where `compress` is off.
+
+    Raises ValueError for a dtype other than numbers and booleans.
+    """
     entries: list[list[Any]] = []
     arrays: list[bytes] = []
     for name, array in weights.items():
         if array.dtype.str not in DTYPES:
             raise ValueError(f"{name}: dtype {array.dtype} given; allowed are {sorted(DTYPES)}")
-        form, data = _smallest(array)
+        form, data = _smallest(array) if compress else ("raw", array.tobytes())
         entries.append([name, array.dtype.str, list(array.shape), form, len(data)])
         arrays.append(data)
     header = json.dumps(entries, separators=(",", ":")).encode()
     return Payload(tuple(arrays), zstandard.compress(header, _LEVEL))
 
 
-def unpack(arrays: Sequence[bytes], header: bytes) -> Weights:
+def unpack(arrays: Sequence[bytes | memoryview], header: bytes) -> Weights:
     """The arrays that `pack` was given, bit for bit; they are read-only.
 
     Raises ValueError, and allocates nothing that the header did not announce, for a payload that does not decode.
@@ -107,7 +111,7 @@ def _smallest(array: NDArray[Any]) -> tuple[str, bytes]:
     return ("zstd", compressed) if len(compressed) < len(raw) else ("raw", raw)
 
 
-def _read(name: str, dtype: str, shape: list[int], form: str, data: bytes) -> NDArray[Any]:
+def _read(name: str, dtype: str, shape: list[int], form: str, data: bytes | memoryview) -> NDArray[Any]:
     """One array from its bytes."""
     kind = np.dtype(dtype)
     count = int(np.prod(shape, dtype=object)) if shape else 1
@@ -120,7 +124,7 @@ def _read(name: str, dtype: str, shape: list[int], form: str, data: bytes) -> ND
     return np.frombuffer(data, kind).reshape(shape)
 
 
-def _decompress(name: str, data: bytes, size: int) -> bytes:
+def _decompress(name: str, data: bytes | memoryview, size: int) -> bytes:
     """Decompress to exactly `size` bytes; a frame that claims another size is refused unread."""
     try:
         if zstandard.frame_content_size(data) != size:

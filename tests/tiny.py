@@ -12,6 +12,7 @@ from flwr.supercore.task_identity import TaskIdentity
 from torch import nn
 from torch.nn import functional as F
 
+from clients.layers import layer_groups, layout
 from clients.messages import model_record, read_order, reply_content
 from clients.tasks.task import Examples
 from clients.weights import weights_of
@@ -57,6 +58,7 @@ class TinyTask:
     classes: int = 2
     clients: int = 3
     name: str = "tiny"
+    augments: bool = False
 
     def build_model(self, seed=0):
         return self.model()
@@ -71,6 +73,16 @@ class TinyTask:
 
     def augment(self, inputs, generator):
         return inputs
+
+
+def layout_of(source):
+    """Layout by the rule's own groups."""
+    return layout(source, layer_groups(source))
+
+
+def cross_entropy(inputs, outputs, targets):
+    """The plain local objective."""
+    return F.cross_entropy(outputs, targets)
 
 
 def bits(state):

@@ -93,6 +93,11 @@ class ImageTask:
         scaled = inputs.to(torch.float32, copy=True).div_(self.source.image_format.max_value)
         return scaled.sub_(mean).div_(std)
 
+    @property
+    def augments(self) -> bool:
+        """Whether a random flip or rotation is on."""
+        return self.flip or self.rotation > 0
+
     def augment(self, inputs: Tensor, generator: torch.Generator) -> Tensor:
         """Random flip and rotation of a prepared batch, where they are on."""
         return flip_and_rotate(inputs, self.flip, self.rotation, generator)

@@ -36,6 +36,10 @@ class Task(Protocol):
     def clients(self) -> int:
         """How many partitions a simulation has."""
 
+    @property
+    def augments(self) -> bool:
+        """Whether `augment` changes anything."""
+
     def build_model(self, seed: int) -> nn.Module:
         """A freshly initialised model on the CPU; the same seed gives the same bits."""
 

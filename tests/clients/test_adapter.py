@@ -5,14 +5,14 @@ import torch
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 
 from clients.adapter import train_reply
-from clients.layers import layout
+from clients.memory import Memory
 from clients.messages import MODEL, PLAN, error_of, model_record, order_content, read_reply
 from clients.numpy_client import FederatedClient
 from clients.plan import RoundPlan
 from clients.training import LocalTraining
 from clients.weights import weights_of
 from clients.wire import pack
-from tests.tiny import COSTS, ConvNet, TinyTask, bits
+from tests.tiny import COSTS, ConvNet, TinyTask, bits, layout_of
 
 TASK = TinyTask()
 LOCAL = LocalTraining(epochs=1, batch_size=4)
@@ -24,7 +24,7 @@ def client_for(order):
 
 def order_message(groups=(1,), weights=None):
     weights = weights_of(ConvNet()) if weights is None else weights
-    plan = RoundPlan(1, groups, 0.1, layout(weights))
+    plan = RoundPlan(1, groups, 0.1, layout_of(weights))
     return Message(order_content(model_record(pack(weights)), plan, 2, 3), 1, "train")
 
 
@@ -37,9 +37,9 @@ def sendable(reply):
 
 def test_a_reply_holds_what_the_client_returned():
     message = order_message()
-    reply = read_reply(sendable(train_reply(message, client_for)).content)
+    reply = read_reply(sendable(train_reply(message, Memory(RecordDict()), client_for)).content)
     weights = weights_of(ConvNet())
-    config = {**RoundPlan(1, (1,), 0.1, layout(weights)).to_config(), "names": list(weights)}
+    config = {**RoundPlan(1, (1,), 0.1, layout_of(weights)).to_config(), "names": list(weights)}
 
     class Asked:
         partition = 2
@@ -56,7 +56,7 @@ def test_the_order_says_which_client():
         seen.append((order.partition, order.clients))
         return client_for(order)
 
-    train_reply(order_message(), remember)
+    train_reply(order_message(), Memory(RecordDict()), remember)
     assert seen == [(2, 3)]
 
 
@@ -91,7 +91,7 @@ W = torch.ones(2).numpy()
     ],
 )
 def test_a_client_that_fails_gives_its_reason(result, reason):
-    reply = sendable(train_reply(order_message(), lambda order: Scripted(result)))
+    reply = sendable(train_reply(order_message(), Memory(RecordDict()), lambda order: Scripted(result)))
     assert error_of(reply).startswith(reason)
 
 
@@ -99,7 +99,10 @@ def test_a_client_that_cannot_be_made_gives_its_reason():
     def no_data(order):
         raise FileNotFoundError("no digits here")
 
-    assert error_of(sendable(train_reply(order_message(), no_data))) == "FileNotFoundError: no digits here"
+    assert (
+        error_of(sendable(train_reply(order_message(), Memory(RecordDict()), no_data)))
+        == "FileNotFoundError: no digits here"
+    )
 
 
 @pytest.mark.parametrize(
@@ -117,11 +120,11 @@ def test_a_client_that_cannot_be_made_gives_its_reason():
     ],
 )
 def test_garbage_gives_a_reply_with_the_reason(content):
-    reply = sendable(train_reply(Message(content, 1, "train"), client_for))
+    reply = sendable(train_reply(Message(content, 1, "train"), Memory(RecordDict()), client_for))
     assert error_of(reply).startswith("ValueError: ")
 
 
 def test_another_model_gives_a_reply_with_the_reason():
-    weights = {"w": torch.ones(2, 2).numpy()}
-    reply = train_reply(order_message((0,), weights), client_for)
+    weights = {"w.weight": torch.ones(2, 2).numpy()}
+    reply = train_reply(order_message((0,), weights), Memory(RecordDict()), client_for)
     assert "layer groups disagree" in error_of(reply)

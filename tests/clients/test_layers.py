@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from torch import nn
 
-from clients.layers import layer_groups, layout, names_in
+from clients.layers import layer_groups, names_in
 from clients.tasks.models import build_image_model
 from clients.tasks.resnet import resnet
 from clients.weights import weights_of
-from tests.tiny import ConvNet, linear_net
+from tests.tiny import ConvNet, layout_of, linear_net
 
 MODELS = {
     "linear": linear_net,
@@ -51,7 +51,7 @@ def test_the_norm_of_a_shortcut_is_in_the_shortcuts_group():
 def test_server_and_client_derive_the_same_from_arrays_and_model(name):
     model = MODELS[name]()
     assert layer_groups(weights_of(model)) == layer_groups(model)
-    assert layout(weights_of(model)) == layout(model)
+    assert layout_of(weights_of(model)) == layout_of(model)
 
 
 def test_without_statistics_the_same_parameters_stay_together():
@@ -94,12 +94,12 @@ def test_an_index_that_does_not_exist_is_an_error_that_names_it(index):
 
 
 def test_a_layout_differs_by_name_shape_and_grouping():
-    base = {"a": np.ones((2, 3)), "b": np.ones(3)}
+    base = {"a.weight": np.ones((2, 3)), "a.bias": np.ones(3)}
     others = [
-        {"a": np.ones((3, 2)), "b": np.ones(3)},
-        {"a": np.ones((2, 3)), "c": np.ones(3)},
-        {"b": np.ones(3), "a": np.ones((2, 3))},
-        {"a": np.ones((2, 3))},
+        {"a.weight": np.ones((3, 2)), "a.bias": np.ones(3)},
+        {"a.weight": np.ones((2, 3)), "a.scale": np.ones(3)},
+        {"a.bias": np.ones(3), "a.weight": np.ones((2, 3))},
+        {"a.weight": np.ones((2, 3))},
     ]
-    assert layout({name: array + 1 for name, array in base.items()}) == layout(base)  # values do not matter
-    assert len({layout(arrays) for arrays in [base, *others]}) == 5
+    assert layout_of({name: array + 1 for name, array in base.items()}) == layout_of(base)  # values do not matter
+    assert len({layout_of(arrays) for arrays in [base, *others]}) == 5

@@ -23,6 +23,12 @@ class Branches(nn.Module):
         return self.head(torch.relu(self.b(x)) + self.shortcut(x))
 
 
+def macs_of(model, shape, trained, cached=False):
+    once, each = macs_per_example(model, shape, trained, "eval", cached)
+    assert cached or once == 0
+    return (once, each) if cached else each
+
+
 @pytest.mark.parametrize(
     ("layer", "shape", "expected"),
     [
@@ -57,7 +63,7 @@ def test_full_training_is_three_times_forward_less_the_first_input_gradient():
 )
 def test_partial_training_by_hand(index, expected):
     model = linear_net()
-    assert macs_per_example(model, (4,), layer_groups(model)[index]) == expected
+    assert macs_of(model, (4,), layer_groups(model)[index]) == expected
 
 
 @pytest.mark.parametrize(
@@ -71,15 +77,23 @@ def test_partial_training_by_hand(index, expected):
 )
 def test_branches_pass_a_gradient_only_where_something_below_learns(index, expected):
     model = Branches()
-    assert macs_per_example(model, (2,), layer_groups(model)[index]) == expected
+    assert macs_of(model, (2,), layer_groups(model)[index]) == expected
 
 
 def test_small_conv_net_by_hand():
     # conv1: 2*16 outputs of 9 = 288; conv2: 3*16 outputs of 18 = 864; fc: 6
     model = ConvNet()
     assert inference_macs(model, torch.zeros(1, 1, 4, 4)) == 1158
-    assert macs_per_example(model, (1, 4, 4), tuple(model.state_dict())) == 3 * 1158 - 288
-    assert macs_per_example(model, (1, 4, 4), layer_groups(model)[1]) == 288 + 864 * 2 + 6 * 2
+    assert macs_of(model, (1, 4, 4), tuple(model.state_dict())) == 3 * 1158 - 288
+    assert macs_of(model, (1, 4, 4), layer_groups(model)[1]) == 288 + 864 * 2 + 6 * 2
+
+
+def test_a_cached_prefix_runs_once_and_the_rest_in_every_epoch():
+    model, linear = ConvNet(), linear_net()
+    groups = layer_groups(model)
+    assert macs_of(model, (1, 4, 4), groups[0], cached=True) == (0, macs_of(model, (1, 4, 4), groups[0]))
+    assert macs_of(model, (1, 4, 4), groups[1], cached=True) == (288, 864 * 2 + 6 * 2)
+    assert macs_of(linear, (4,), layer_groups(linear)[1], cached=True) == (12, 6 * 2)
 
 
 def test_resnet8_by_hand():
@@ -92,18 +106,18 @@ def test_resnet8_by_hand():
     model = resnet(8, 10)
     groups = layer_groups(model)
     assert inference_macs(model, torch.zeros(1, 3, 32, 32)) == forward
-    assert macs_per_example(model, (3, 32, 32), names_in(groups, None)) == 3 * forward - stem
-    assert macs_per_example(model, (3, 32, 32), groups[9]) == forward + 256 * 10
+    assert macs_of(model, (3, 32, 32), names_in(groups, None)) == 3 * forward - stem
+    assert macs_of(model, (3, 32, 32), groups[9]) == forward + 256 * 10
     # The shortcut of stage 2 learns: its input is frozen, and so is all of the branch beside it.
     above = stage3 + 256 * 10
-    assert macs_per_example(model, (3, 32, 32), groups[5]) == forward + 4 * 4 * 128 * 64 + above
+    assert macs_of(model, (3, 32, 32), groups[5]) == forward + 4 * 4 * 128 * 64 + above
 
 
 def test_counting_leaves_the_model_as_it_was():
     model = ConvNet().train()
     model.bn1.eval()
     modes, before = [module.training for module in model.modules()], bits(model)
-    macs_per_example(model, (1, 4, 4), layer_groups(model)[0])
+    macs_of(model, (1, 4, 4), layer_groups(model)[0])
     assert [module.training for module in model.modules()] == modes
     assert bits(model) == before
     assert not any(module._forward_hooks for module in model.modules())

@@ -1,6 +1,7 @@
 """Orders and replies survive their message, everything else is a ValueError, and sizes are what is serialised."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -37,7 +38,9 @@ def model():
 def test_an_order_comes_back():
     order = read_order(order_content(model(), PLAN_7, 4, 9))
     assert bits(order.weights) == bits(WEIGHTS)
-    assert Order(WEIGHTS, order.plan, order.partition, order.clients) == Order(WEIGHTS, PLAN_7, 4, 9)
+    assert replace(order, weights=WEIGHTS) == Order(WEIGHTS, PLAN_7, 4, 9, base=None, keep=False)
+    order = read_order(order_content(model(), PLAN_7, 4, 9, base=6, keep=True))
+    assert replace(order, weights=WEIGHTS) == Order(WEIGHTS, PLAN_7, 4, 9, base=6, keep=True)
 
 
 def test_a_reply_comes_back():

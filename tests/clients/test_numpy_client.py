@@ -8,14 +8,14 @@ import torch
 from flwr.client import NumPyClient
 
 from clients.evaluation import evaluate
-from clients.layers import layer_groups, layout
+from clients.layers import layer_groups
 from clients.macs import macs_per_example
 from clients.numpy_client import FederatedClient, shared
 from clients.plan import RoundPlan
 from clients.tasks.task import Examples
 from clients.training import LocalTraining
 from clients.weights import is_statistic, load_weights, weights_of
-from tests.tiny import ConvNet, TinyTask, bits, changed, linear_net
+from tests.tiny import ConvNet, TinyTask, bits, changed, layout_of, linear_net
 
 TASK = TinyTask()
 LOCAL = LocalTraining(epochs=2, batch_size=4)
@@ -29,7 +29,7 @@ def client_of(model=None, partition=0, batch_norm="global", training=LOCAL, task
 def order(client, groups=None, server_round=1, learning_rate=0.1):
     """Parameters and config that ask for a round from the initial weights."""
     weights = weights_of(client.task.build_model(), set(shared(client.model, client.batch_norm)))
-    plan = RoundPlan(server_round, groups, learning_rate, layout(weights))
+    plan = RoundPlan(server_round, groups, learning_rate, layout_of(weights))
     return list(weights.values()), {**plan.to_config(), "names": list(weights)}
 
 
@@ -62,7 +62,10 @@ def test_fit_returns_exactly_the_groups_arrays(groups):
 def test_macs_are_those_of_the_slice_over_all_examples_and_epochs():
     metrics = fit(client_of(), (1,))[2]
     # tests/clients/test_macs.py: group 1 needs 288 + 864 * 2 + 6 * 2, full training 3 * 1158 - 288 an example
-    assert metrics["macs"] == (288 + 864 * 2 + 6 * 2) * 10 * 2
+    # of which the 288 below the slice are done once, not in both epochs.
+    assert metrics["macs"] == 10 * (288 + 2 * (864 * 2 + 6 * 2))
+    again = fit(client_of(training=LocalTraining(epochs=2, batch_size=4, cache_mb=0)), (1,))[2]
+    assert again["macs"] == 10 * 2 * (288 + 864 * 2 + 6 * 2)
     assert metrics["macs-dense"] == (3 * 1158 - 288) * 10 * 2
     assert fit(client_of())[2]["macs"] == metrics["macs-dense"]
 
@@ -72,6 +75,20 @@ def test_measuring_statistics_is_work_too():
     assert estimate == 1158 * 10  # one forward pass over ten examples
     paper = LocalTraining(epochs=2, batch_size=4, frozen_norm="batch")
     assert fit(client_of(batch_norm="local", training=paper), (1,))[2]["macs"] == fit(client_of(), (1,))[2]["macs"]
+
+
+@pytest.mark.parametrize("groups", [(1,), (2,), (1, 2)])
+@pytest.mark.parametrize("batch_norm", ["global", "local"])
+def test_activations_that_are_kept_are_those_that_would_be_computed(groups, batch_norm):
+    every_time = client_of(batch_norm=batch_norm, training=LocalTraining(epochs=2, batch_size=4, cache_mb=0))
+    kept = client_of(batch_norm=batch_norm)
+    expected, update = fit(every_time, groups)[0], fit(kept, groups)[0]
+    assert list(update) == list(expected)
+    for name, array in update.items():
+        np.testing.assert_allclose(array, expected[name], rtol=1e-3, atol=1e-5)
+    outside = {name for name in kept.model.state_dict() if name not in update}
+    if batch_norm == "global":
+        assert not changed(bits(TASK.build_model()), bits(kept.model)) & outside
 
 
 def test_arrays_that_are_not_sent_keep_the_devices_value():
@@ -149,8 +166,10 @@ def test_under_local_a_partial_round_normalises_by_this_clients_own_statistics()
 def test_layouts_that_disagree_are_a_loud_error_and_change_nothing(client, sender):
     before = bits(client.model)
     weights = weights_of(sender)
-    plan = RoundPlan(1, (1,), 0.1, layout(weights))
-    with pytest.raises(ValueError, match=f"layer groups disagree: .*{layout(weights)}.*task, model and batch_norm"):
+    plan = RoundPlan(1, (1,), 0.1, layout_of(weights))
+    with pytest.raises(
+        ValueError, match=f"layer groups disagree: .*{layout_of(weights)}.*task, model, groups and batch_norm"
+    ):
         client.fit(list(weights.values()), {**plan.to_config(), "names": list(weights)})
     assert bits(client.model) == before
 
@@ -184,4 +203,4 @@ def test_macs_do_not_depend_on_earlier_freezing():
     client = client_of()
     fit(client, (0,))
     full = tuple(client.model.state_dict())
-    assert macs_per_example(client.model, (1, 4, 4), full) == 3 * 1158 - 288
+    assert macs_per_example(client.model, (1, 4, 4), full, "eval", False)[1] == 3 * 1158 - 288

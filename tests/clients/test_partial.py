@@ -12,7 +12,7 @@ from clients.partial import estimate_statistics, norms, training_only
 from clients.tasks.resnet import resnet
 from clients.training import Key, LocalTraining, train
 from clients.weights import is_statistic
-from tests.tiny import TinyTask, bits, changed
+from tests.tiny import TinyTask, bits, changed, cross_entropy
 
 ADAM = LocalTraining(epochs=2, batch_size=4, weight_decay=0.1)
 SGD = LocalTraining(epochs=2, batch_size=4, optimizer="sgd", momentum=0.9, weight_decay=0.1)
@@ -22,7 +22,7 @@ RESNET = TinyTask(shape=(3, 8, 8), model=partial(resnet, 8, 2), examples=4)
 
 def train_slice(task, model, names, settings, frozen_norm):
     with training_only(model, names, frozen_norm) as learning:
-        train(model, learning, task, task.client_examples(0), settings, 0.1, Key(0, 1, 0))
+        train(model, learning, task, task.client_examples(0), settings, 0.1, Key(0, 1, 0), cross_entropy)
 
 
 @pytest.mark.parametrize("frozen_norm", ["eval", "batch"])
@@ -147,5 +147,5 @@ def test_slices_that_share_nothing_give_what_two_trainings_give():
         x = F.relu(model.bn2(model.conv2(F.relu(model.bn1(model.conv1(examples.inputs))))))
     train_slice(task, model, ("fc.weight", "fc.bias"), SGD, "eval")
     features = type(examples)(x.mean(dim=(2, 3)), examples.targets)
-    train(head, list(head.parameters()), task, features, SGD, 0.1, Key(0, 1, 0))
+    train(head, list(head.parameters()), task, features, SGD, 0.1, Key(0, 1, 0), cross_entropy)
     torch.testing.assert_close(head.weight, model.fc.weight)

@@ -10,7 +10,7 @@ from torch import nn
 
 from clients.tasks.task import Examples
 from clients.training import Key, LocalTraining, batches, train
-from tests.tiny import ConvNet, TinyTask, bits
+from tests.tiny import ConvNet, TinyTask, bits, cross_entropy
 
 KEY = Key(seed=0, round=1, partition=0)
 TASK = TinyTask()
@@ -43,7 +43,7 @@ def zero_linear():
 
 def fit(model, settings, learning_rate=0.1, key=KEY, examples=None, task=TASK):
     examples = task.client_examples(0) if examples is None else examples
-    return train(model, list(model.parameters()), task, examples, settings, learning_rate, key)
+    return train(model, list(model.parameters()), task, examples, settings, learning_rate, key, cross_entropy)
 
 
 def test_one_step_by_hand_with_the_learning_rate_that_is_given():

@@ -9,7 +9,7 @@ import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 
 from clients.layers import layer_groups
-from clients.messages import METRICS, MODEL, PLAN, Reply, error_content, model_record
+from clients.messages import METRICS, MODEL, PLAN, Reply, error_content, forgotten_content, model_record
 from clients.plan import RoundPlan
 from clients.weights import weighted_mean, weights_of
 from clients.wire import pack
@@ -19,7 +19,7 @@ from strategies.fedavg import FedAvgStrategy
 from strategies.roster import SimulatedRoster
 from tests.tiny import COSTS, ConvNet, ScriptedGrid, answer, asked, bits, failure
 
-W = {"w": np.zeros((1, 2), np.float32), "n": np.array(0)}
+W = {"w.weight": np.zeros((1, 2), np.float32), "n": np.array(0)}
 
 
 def strategy_of(clients=3, weights=W, **cohort):
@@ -32,7 +32,7 @@ def play(strategy, grid, rounds=1):
 
 
 def w(*values, n=0):
-    return {"w": np.array([values], np.float32), "n": np.array(n)}
+    return {"w.weight": np.array([values], np.float32), "n": np.array(n)}
 
 
 def from_clients(answers):
@@ -83,13 +83,15 @@ def test_the_order_in_which_replies_come_changes_no_bit():
 
 
 def test_every_client_is_asked_with_the_plan_and_the_current_model():
-    grid = ScriptedGrid(lambda message: answer(message, w(*(asked(message).weights["w"][0] + 1))), node_ids=[4, 9])
+    grid = ScriptedGrid(
+        lambda message: answer(message, w(*(asked(message).weights["w.weight"][0] + 1))), node_ids=[4, 9]
+    )
     strategy = play(strategy_of(), grid, rounds=2)
     orders = [asked(message) for message in grid.sent]
     assert [order.partition for order in orders] == [0, 1, 2] * 2
     assert [order.plan.round for order in orders] == [1] * 3 + [2] * 3
     assert {(order.plan.groups, order.plan.learning_rate, order.clients) for order in orders} == {(None, 0.1, 3)}
-    assert [order.weights["w"].tolist() for order in orders[::3]] == [[[0.0, 0.0]], [[1.0, 1.0]]]
+    assert [order.weights["w.weight"].tolist() for order in orders[::3]] == [[[0.0, 0.0]], [[1.0, 1.0]]]
     assert [message.metadata.dst_node_id for message in grid.sent[:3]] == [4, 9, 4]
     assert bits(strategy.weights) == bits(w(2, 2))
 
@@ -136,7 +138,7 @@ def test_replies_are_taken_one_by_one_and_let_go(monkeypatch):
         reply = read(content)
         alive.append(sum(reference() is not None for reference in decoded))
         taken.append(grid.answered)
-        decoded.append(weakref.ref(reply.weights["w"]))
+        decoded.append(weakref.ref(reply.weights["w.weight"]))
         return reply
 
     read = fedavg.read_reply
@@ -202,13 +204,16 @@ FAILED = {
     "silence": (lambda message: None, "no reply within 3600 s"),
 }
 REJECTED = {
-    "nan": (good(w(np.nan, 1)), "NaN or infinity in ['w']"),
-    "infinity": (good(w(1, np.inf)), "NaN or infinity in ['w']"),
-    "shape": (good({**W, "w": np.ones((2, 1), np.float32)}), "w is float32 (2, 1), must be float32 (1, 2)"),
-    "dtype": (good({**W, "w": np.ones((1, 2))}), "w is float64 (1, 2), must be float32 (1, 2)"),
+    "nan": (good(w(np.nan, 1)), "NaN or infinity in ['w.weight']"),
+    "infinity": (good(w(1, np.inf)), "NaN or infinity in ['w.weight']"),
+    "shape": (
+        good({**W, "w.weight": np.ones((2, 1), np.float32)}),
+        "w.weight is float32 (2, 1), must be float32 (1, 2)",
+    ),
+    "dtype": (good({**W, "w.weight": np.ones((1, 2))}), "w.weight is float64 (1, 2), must be float32 (1, 2)"),
     "unknown name": (good({**W, "v": np.ones(2)}), "arrays ['v'] were not asked for"),
-    "missing name": (good({"w": W["w"]}), "arrays ['n'] are missing"),
-    "no arrays": (good({}), "arrays ['w', 'n'] are missing"),
+    "missing name": (good({"w.weight": W["w.weight"]}), "arrays ['n'] are missing"),
+    "no arrays": (good({}), "arrays ['w.weight', 'n'] are missing"),
     "no example": (good(w(1, 1), 0), "0 examples"),
     "negative examples": (good(w(1, 1), -1), "-1 examples"),
     "absurd examples": (good(w(1, 1), 10**12), "1000000000000 examples"),
@@ -278,8 +283,17 @@ def test_clients_left_out_are_logged_with_round_and_reason(caplog):
     with caplog.at_level("WARNING", logger="fedslice"):
         play(strategy_of(round_timeout=5.0), ScriptedGrid(from_clients(replies)))
     text = caplog.text
-    assert "round 1: client 1 left out: NaN or infinity in ['w']" in text
+    assert "round 1: client 1 left out: NaN or infinity in ['w.weight']" in text
     assert "round 1: client 2 left out: no reply within 5 s" in text
+
+
+def test_a_client_that_has_forgotten_what_it_was_never_told_is_refused():
+    forgetful = sends_record(forgotten_content())
+    grid = ScriptedGrid(from_clients([good(w(1, 10)), forgetful]))
+    strategy = play(strategy_of(2), grid)
+    assert bits(strategy.weights) == bits(w(1, 10))
+    assert list(strategy.report.rejected) == [1]
+    assert len(grid.sent) == 2  # it is not asked again and again
 
 
 # What it cost ------------------------------------------------------------------------------------------------
@@ -311,13 +325,13 @@ def test_bytes_are_those_of_the_messages():
     report = play(strategy_of(4, weights=model), grid).report
     assert report.bytes_down == sum(map(recount, grid.sent))
     assert report.bytes_up == sum(recount(made) for made in replies if made is not None)
-    config = ConfigRecord({**asked(grid.sent[0]).plan.to_config(), "partition": 0, "clients": 4})
+    config = ConfigRecord({**asked(grid.sent[0]).plan.to_config(), "partition": 0, "clients": 4, "keep": False})
     assert report.bytes_down == 4 * (len(pack(model).to_bytes()) + len(config.deflate()))
     assert recount(replies[2]) == len(ConfigRecord({"reason": "disk full"}).deflate())
 
 
 def test_dense_bytes_are_those_of_the_whole_model_uncompressed():
-    zeros = {"w": np.zeros((100, 100), np.float32)}
+    zeros = {"w.weight": np.zeros((100, 100), np.float32)}
     grid = ScriptedGrid(good(zeros))
     report = play(strategy_of(2, weights=zeros), grid).report
     # 40,000 bytes of values four times, and little around them; what was sent are compressed zeros.
@@ -334,28 +348,28 @@ class HeadOnly(FedAvgStrategy):
         return replace(super().plan(server_round), groups=(1,))
 
 
-TWO = {"a": np.zeros((1, 2), np.float32), "b": np.ones((1, 2), np.float32)}
+TWO = {"a.weight": np.zeros((1, 2), np.float32), "b.weight": np.ones((1, 2), np.float32)}
 
 
 def test_what_nobody_sent_keeps_its_value():
     strategy = HeadOnly(TWO, SimulatedRoster(2), Cohort(), 0.1)
-    play(strategy, ScriptedGrid(good({"b": np.full((1, 2), 5, np.float32)})))
-    assert bits(strategy.weights) == bits({"a": TWO["a"], "b": np.full((1, 2), 5, np.float32)})
-    assert list(strategy.weights) == ["a", "b"]
+    play(strategy, ScriptedGrid(good({"b.weight": np.full((1, 2), 5, np.float32)})))
+    assert bits(strategy.weights) == bits({"a.weight": TWO["a.weight"], "b.weight": np.full((1, 2), 5, np.float32)})
+    assert list(strategy.weights) == ["a.weight", "b.weight"]
     assert (strategy.report.phase, strategy.report.groups) == ("partial", (1,))
 
 
 def test_more_than_was_asked_for_is_refused():
     strategy = HeadOnly(TWO, SimulatedRoster(2), Cohort(), 0.1)
     play(strategy, ScriptedGrid(good(TWO)))
-    assert strategy.report.rejected == dict.fromkeys((0, 1), "arrays ['a'] were not asked for")
+    assert strategy.report.rejected == dict.fromkeys((0, 1), "arrays ['a.weight'] were not asked for")
 
 
 def test_merge_keeps_what_the_mean_lacks():
     strategy = FedAvgStrategy(TWO, SimulatedRoster(1), Cohort(), 0.1)
-    merged = strategy.merge(RoundPlan(1, None, 0.1, ""), {"b": np.full((1, 2), 9, np.float32)})
-    assert merged["a"] is TWO["a"]
-    assert merged["b"].tolist() == [[9.0, 9.0]]
+    merged = strategy.merge(RoundPlan(1, None, 0.1, ""), {"b.weight": np.full((1, 2), 9, np.float32)})
+    assert merged["a.weight"] is TWO["a.weight"]
+    assert merged["b.weight"].tolist() == [[9.0, 9.0]]
     assert layer_groups(merged) == strategy.groups
 
 

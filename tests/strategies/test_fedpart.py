@@ -3,12 +3,13 @@
 from itertools import pairwise
 
 import pytest
-from flwr.app import ArrayRecord
+from flwr.app import ArrayRecord, RecordDict
 
 from clients.adapter import train_reply
 from clients.layers import layer_groups, names_in
 from clients.macs import macs_per_example
-from clients.messages import METRICS, error_of, read_reply
+from clients.memory import Memory
+from clients.messages import METRICS, error_of, has_forgotten, read_reply
 from clients.numpy_client import FederatedClient, shared
 from clients.training import LocalTraining
 from clients.weights import weights_of
@@ -17,7 +18,7 @@ from strategies.cohort import Cohort
 from strategies.fedavg import FedAvgStrategy
 from strategies.fedpart import FedPartStrategy
 from strategies.roster import SimulatedRoster
-from tests.tiny import ScriptedGrid, TinyTask, bits, changed
+from tests.tiny import ScriptedGrid, TinyTask, asked, bits, changed
 
 TASK = TinyTask()
 ADAM = LocalTraining(epochs=1, batch_size=4, weight_decay=0.01)
@@ -31,6 +32,7 @@ class Federation:
         self.training, self.batch_norm = training, batch_norm
         self.model = TASK.build_model()
         self.replies = []
+        self.memory = Memory(RecordDict())
         self.grid = ScriptedGrid(self.answer)
 
     def client(self, order):
@@ -38,7 +40,7 @@ class Federation:
         return FederatedClient(self.model, TASK, examples, self.training, order.partition, batch_norm=self.batch_norm)
 
     def answer(self, message):
-        self.replies.append(train_reply(message, self.client))
+        self.replies.append(train_reply(message, self.memory, self.client))
         assert error_of(self.replies[-1]) is None
         return self.replies[-1]
 
@@ -103,11 +105,49 @@ def test_uplink_to_the_byte():
 def test_macs_are_those_of_the_slices():
     reports = [r for _, r in Federation().play(FedPartStrategy, 4, warmup=1, rounds_per_layer=1, full_between=0)[1:]]
     model = TASK.build_model()
-    full = macs_per_example(model, TASK.shape, tuple(model.state_dict()))
-    slices = [macs_per_example(model, TASK.shape, group) for group in layer_groups(model)]
+    full = macs_per_example(model, TASK.shape, tuple(model.state_dict()), "eval", False)[1]
+    slices = [macs_per_example(model, TASK.shape, group, "eval", False)[1] for group in layer_groups(model)]
     # three clients, ten examples each, one epoch
     assert [report.macs for report in reports] == [30 * count for count in [full, *slices]]
     assert {report.macs_dense for report in reports} == {30 * full}
+
+
+SCHEDULE = {"warmup": 1, "rounds_per_layer": 2, "full_between": 1}
+
+
+def test_sending_down_only_what_clients_lack_changes_bytes_and_nothing_else():
+    whole, sliced = (Federation().play(FedPartStrategy, 8, downlink=how, **SCHEDULE) for how in ("full", "slice"))
+    assert [weights for weights, _ in whole] == [weights for weights, _ in sliced]
+    down = [[report.bytes_down for _, report in run[1:]] for run in (whole, sliced)]
+    # Clients are told to remember from round 2 on, so round 3 is the first that sends only group 0, which moved.
+    assert down[0][:2] == down[1][:2]
+    assert all(few < many for many, few in zip(down[0][2:7], down[1][2:7], strict=True))
+    assert [report.bytes_up for _, report in whole] == [report.bytes_up for _, report in sliced]
+
+
+def test_devices_that_lose_their_memory_are_sent_everything_and_the_result_is_the_same():
+    class Restarting(Federation):
+        def answer(self, message):
+            if asked(message).plan.round == 4 and not self.restarted:
+                self.restarted, self.memory = True, Memory(RecordDict())
+            reply = train_reply(message, self.memory, self.client)
+            self.forgotten += has_forgotten(reply)
+            return reply
+
+    federation = Restarting()
+    federation.restarted, federation.forgotten = False, 0
+    run = federation.play(FedPartStrategy, 8, **SCHEDULE)
+    assert federation.forgotten > 0
+    assert [weights for weights, _ in run] == [w for w, _ in Federation().play(FedPartStrategy, 8, **SCHEDULE)]
+    assert [report.completed for _, report in run[1:]] == [[0, 1, 2]] * 8
+    # What they said and what they were then sent is counted too.
+    sent = sum(recount(message) for message in federation.grid.sent)
+    assert sum(report.bytes_down for _, report in run) == sent
+
+
+def recount(message):
+    data = sum(len(array.data) for record in message.content.array_records.values() for array in record.values())
+    return data + sum(len(record.deflate()) for record in message.content.config_records.values())
 
 
 def test_local_statistics_are_never_sent():

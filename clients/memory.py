@@ -1,0 +1,64 @@
+"""What a device remembers of the global model between rounds: only ever a saving, never needed.
+
+Kept in Flower's `Context.state`, which stays on the node and is gone when the node restarts. The server sends
+what changed since the model of round `base`; a device that remembers that model or a later one has the rest.
+(Later is as good: what the server leaves out has not changed since `base`. So the clients that one simulated
+node plays can share its memory.)
+"""
+
+from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
+
+from clients.weights import Weights
+from clients.wire import Payload, pack, unpack
+
+_MODEL, _ROUND = "memory-model", "memory-round"
+_STYPE = "fedslice.packed"
+
+
+class LocalModels:
+    """A client's own previous local models, newest first, in its node's `Context.state` (for `objective=moon`)."""
+
+    def __init__(self, state: RecordDict, partition: int) -> None:
+        self._state = state
+        self._key = f"local-models-{partition}"
+
+    def recall(self) -> list[Weights]:
+        """All that are remembered."""
+        record = self._state.array_records.get(self._key, ArrayRecord())
+        payloads = [Payload.from_bytes(array.data) for array in record.values()]
+        return [unpack(payload.arrays, payload.header) for payload in payloads]
+
+    def push(self, weights: Weights, queue: int) -> None:
+        """Remember one more and forget those beyond `queue`."""
+        kept = [pack(weights, compress=False).to_bytes()]
+        kept += [array.data for array in self._state.array_records.get(self._key, ArrayRecord()).values()][: queue - 1]
+        arrays = {str(age): Array("uint8", (len(data),), _STYPE, data) for age, data in enumerate(kept)}
+        self._state[self._key] = ArrayRecord(arrays)
+
+
+class Memory:
+    """The last global model that a node received, in its `Context.state`."""
+
+    def __init__(self, state: RecordDict) -> None:
+        self._state = state
+
+    @property
+    def round(self) -> int | None:
+        """The round at whose start the remembered model was the global one; None without memory."""
+        record = self._state.config_records.get(_ROUND)
+        return None if record is None else int(str(record["round"]))
+
+    def recall(self, base: int) -> Weights | None:
+        """The remembered model, where it is that of round `base` or a later one; otherwise None."""
+        if self.round is None or self.round < base:
+            return None
+        payload = Payload.from_bytes(self._state.array_records[_MODEL][_MODEL].data)
+        return unpack(payload.arrays, payload.header)
+
+    def remember(self, server_round: int, weights: Weights) -> None:
+        """Keep the global model of the start of `server_round`; once is enough for all clients of a node."""
+        if self.round == server_round:
+            return
+        data = pack(weights, compress=False).to_bytes()
+        self._state[_MODEL] = ArrayRecord({_MODEL: Array("uint8", (len(data),), _STYPE, data)})
+        self._state[_ROUND] = ConfigRecord({"round": server_round})

@@ -1,0 +1,93 @@
+"""One round's messages: to each client what it lacks, and from each an answer, in an order that never changes."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from flwr.app import ArrayRecord, Message
+from flwr.serverapp import Grid
+
+from clients.messages import has_forgotten, model_record, nbytes, order_content, records_nbytes
+from clients.plan import RoundPlan
+from clients.weights import Weights
+from clients.wire import dense_nbytes, pack
+from strategies.cost import RoundReport
+from strategies.downlink import Downlink
+
+
+class Exchange:
+    """The messages of one round. Keeps account of their bytes in `report`.
+
+    nodes: node id of each sampled partition, in partition order. clients: how many clients there are in all.
+    """
+
+    def __init__(
+        self,
+        plan: RoundPlan,
+        weights: Weights,
+        downlink: Downlink,
+        nodes: Mapping[int, int],
+        clients: int,
+        report: RoundReport,
+    ) -> None:
+        self._plan = plan
+        self._weights = weights
+        self._downlink = downlink
+        self._nodes = nodes
+        self._clients = clients
+        self._report = report
+        self._keep = downlink.keeps(partial=plan.phase == "partial")
+        self._dense = dense_nbytes(weights)
+        self._packed: dict[tuple[str, ...], ArrayRecord] = {}
+
+    def orders(self, partitions: Iterable[int]) -> list[Message]:
+        """A message to each of these clients; those who lack the same share its packed arrays."""
+        return [self._order(partition) for partition in partitions]
+
+    def answers(
+        self, orders: list[Message], replies: Iterable[Message], grid: Grid, timeout: float
+    ) -> Iterator[tuple[int, Message]]:
+        """Each client's answer, in partition order, because the last bits of a sum depend on it.
+
+        Answers that come ahead of their turn are held back, packed. Clients that have forgotten are sent the full
+        model, and waited for like the others. Whoever stays silent is passed over.
+        """
+        waiting, ahead = list(self._nodes), {}
+        partitions = waiting
+        while partitions:
+            sent = {order.metadata.message_id: p for order, p in zip(orders, partitions, strict=True)}
+            forgetful = []
+            for reply in replies:
+                partition = sent.pop(reply.metadata.reply_to_message_id, None)
+                if partition is None:  # it answers no message of this round, or one that was answered already
+                    continue
+                if has_forgotten(reply) and self._downlink.base(partition) is not None:
+                    self._report.received(nbytes(reply.content), nbytes(reply.content))
+                    forgetful.append(partition)
+                    continue
+                ahead[partition] = reply
+                while waiting and waiting[0] in ahead:
+                    yield waiting[0], ahead.pop(waiting.pop(0))
+            partitions = forgetful
+            for partition in partitions:
+                self._downlink.forget(partition)
+            orders = self.orders(partitions)
+            replies = grid.send_and_receive(orders, timeout=timeout) if orders else ()
+        yield from sorted(ahead.items(), key=lambda item: item[0])
+
+    def received(self, reply: Message) -> None:
+        """Account for an answer's bytes, beside what it would weigh dense and full."""
+        self._report.received(nbytes(reply.content), self._dense + records_nbytes(reply.content))
+
+    def accepted(self, partition: int) -> None:
+        """The client did what its order said, so it also holds what it was told to keep."""
+        if self._keep:
+            self._downlink.confirm(partition, self._plan.round)
+
+    def _order(self, partition: int) -> Message:
+        base = self._downlink.base(partition)
+        lacking = self._downlink.lacking(self._weights, base)
+        key = tuple(lacking)
+        if key not in self._packed:
+            self._packed[key] = model_record(pack(lacking))
+        content = order_content(self._packed[key], self._plan, partition, self._clients, base, self._keep)
+        self._report.sent(nbytes(content), self._dense + records_nbytes(content))
+        return Message(content, self._nodes[partition], "train", group_id=str(self._plan.round))

@@ -1,0 +1,159 @@
+"""The report against files made here, whose numbers are small enough to follow."""
+
+import json
+import math
+import re
+from html import unescape
+
+import pytest
+
+from app.report import write_report
+from app.report.comparison import columns, common_accuracy, group_runs
+from app.report.reading import find_runs, load_run
+from tests.made_runs import rows_of, write_run
+
+
+def report(*run_dirs):
+    target = run_dirs[0].parent / "out.html"
+    write_report(run_dirs, target)
+    return target.read_text()
+
+
+def figures(html):
+    text = re.search(r'<script type="application/json" id="figures">(.*?)</script>', html, re.DOTALL)[1]
+    return json.loads(text)
+
+
+def words(html):
+    """The text that a reader sees."""
+    body = re.sub(r"<(script|style).*?</\1>", "", html, flags=re.DOTALL)
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", body)).split())
+
+
+def test_one_run_says_what_was_reached_and_what_it_cost(tmp_path):
+    text = words(report(write_run(tmp_path / "run")))
+    # Of 6 rounds 2 are full and 4 train a quarter: (2 + 4 / 4) / 6 = 50 %. 3 * 4000 B * 10 clients each way.
+    assert "reached accuracy 0.8750 after 6 rounds, at best 0.9000 in round 5" in text
+    assert (
+        "sent 240.0 kB up and down, 50.0 % of what dense full training sends in these rounds (50.0 % on the uplink)"
+        in text
+    )
+    assert "with 50.0 % of its multiply-accumulates" in text
+    assert "Client trainings 60 of 60" in text
+    assert "averaged running statistics" in text
+    assert "bytes up total 120,000 ratio bytes 0.703537" in text
+    assert "python 3.12.1, torch not recorded" in text
+    assert "ab" * 32 in text
+
+
+def test_charts_show_the_recorded_numbers(tmp_path):
+    rows = rows_of((0.1, 0.4, 0.6, 0.7, 0.8, 0.9, 0.875))
+    shown = [figure["data"] for figure in figures(report(write_run(tmp_path / "run"))).values()]
+    accuracy, loss, by_bytes, by_macs, strip, sent, clients, seconds = shown
+    assert accuracy[0]["y"] == [row["accuracy"] for row in rows]
+    assert loss[0]["y"] == [row["loss"] for row in rows]
+    assert loss[1]["x"] == [1, 2, 3, 4, 5, 6]
+    assert by_bytes[0]["x"] == [0, 80_000, 160_000, 180_000, 200_000, 220_000, 240_000]
+    assert by_macs[0]["x"] == [0, *(1e7 * n for n in (4, 8, 9, 10, 11, 12))]
+    assert strip[0]["z"][1] == [1, 1, None, 2, None, None]  # group 1: both full rounds, then round 4
+    assert [trace["y"][2] for trace in sent] == [10_000, 10_000, 80_000]
+    assert [trace["y"][0] for trace in clients] == [10, 0, 0]
+    assert [trace["y"][0] for trace in seconds] == [1.5, 1.2, 0.1]
+
+
+def test_null_is_not_recorded_and_never_zero(tmp_path):
+    html = report(write_run(tmp_path / "run", (0.1, None, 0.6, None), strategy="FedAvg"))
+    assert "accuracy not recorded after 3 rounds" in words(html)
+    assert "sparsity of the global model, last not recorded" in words(html)
+    assert "Sparsity" not in re.findall(r"<h3>(.*?)</h3>", html)
+    assert figures(html)["chart0"]["data"][0]["x"] == [0, 2]
+
+
+def test_sparsity_is_drawn_where_it_is_recorded(tmp_path):
+    html = report(write_run(tmp_path / "run", sparsity_model=0.95, sparsity_up=math.nan))
+    data = figures(html)["chart8"]["data"]
+    assert [(trace["name"], trace["y"]) for trace in data] == [("sparsity of the global model", [0.95])]
+    assert "sparsity of the global model, last 0.9500" in words(html)
+    assert "sparsity of replies, mean, last not recorded" in words(html)
+
+
+def test_seeds_fold_into_mean_and_sample_deviation(tmp_path):
+    finals = (0.80, 0.82, 0.87)  # mean 0.83; squares of -3, -1, 4 are 26; sqrt(26 / 2) = 3.6056
+    runs = [write_run(tmp_path / str(seed), (0.1, 0.5, final), seed) for seed, final in enumerate(finals)]
+    runs.append(write_run(tmp_path / "fedavg", (0.1, 0.5, 0.9), strategy="FedAvg"))
+    html = report(*runs)
+    assert "FedPart 0, 1, 2 0.8300 ± 0.0361 0.8300 ± 0.0361 80.0 kB" in words(html)
+    assert "FedAvg 0 0.9000 0.9000 80.0 kB" in words(html)
+    low, high, mean, other = figures(html)["chart0"]["data"]
+    assert (low["y"][2], high["y"][2], mean["name"]) == (0.80, 0.87, "FedPart")
+    assert mean["y"][2] == pytest.approx(0.83)
+    assert mean["line"]["dash"] != other["line"]["dash"]
+    assert mean["marker"]["symbol"] != other["marker"]["symbol"]
+
+
+def test_groups_are_named_by_what_differs(tmp_path):
+    copied = {"task.partition.alpha": 0.1, "partition.alpha": 0.1}  # as interpolation leaves it
+    runs = [
+        write_run(tmp_path / "a", config={"task.partition.alpha": 1.0, "partition.alpha": 1.0}),
+        write_run(tmp_path / "b", config=copied | {"client.lr": 0.01}),
+        write_run(tmp_path / "c", config=copied | {"client.lr": 0.01, "resume": "b"}, seed=3),
+        write_run(tmp_path / "d", config=copied | {"client.lr": 0.01}, strategy="FedAvg"),
+    ]
+    groups = group_runs([load_run(run) for run in runs])
+    assert [(group.name, group.seeds) for group in groups] == [
+        ("FedPart, client.lr=0.001, partition.alpha=1.0", "0"),
+        ("FedPart, client.lr=0.01, partition.alpha=0.1", "0, 3"),
+        ("FedAvg, client.lr=0.01, partition.alpha=0.1", "0"),
+    ]
+
+
+def test_a_seed_that_is_held_fixed_is_no_copy_of_the_seed(tmp_path):
+    runs = [write_run(tmp_path / str(seed), seed=seed, config={"partition.seed": 0}) for seed in (0, 1)]
+    assert len(group_runs([load_run(run) for run in runs])) == 1
+
+
+def test_bytes_to_reach_the_accuracy_that_all_reach(tmp_path):
+    runs = [write_run(tmp_path / "a", (0.1, 0.29, 0.5)), write_run(tmp_path / "b", (0.1, 0.2, 0.299, 0.2))]
+    loaded = [load_run(run) for run in runs]
+    assert common_accuracy(loaded) == 0.29
+    reach = columns(loaded)[-1]
+    assert reach.title == "bytes to reach 0.29"
+    assert [reach.value(run) for run in loaded] == [80_000, 160_000]
+    assert common_accuracy([load_run(write_run(tmp_path / "c", (0.1, 0.29)))]) == 0.29  # though 0.29 * 100 < 29
+
+
+def test_what_comes_from_files_is_escaped(tmp_path):
+    evil = "</script><script>alert(1)</script>"
+    one = write_run(tmp_path / "a", failed=1, reasons={"3": evil}, config={"client.note": evil})
+    two = write_run(tmp_path / "b", config={"client.note": "plain", "task.name": evil}, finished=False)
+    (two / "error.txt").write_text(evil)
+    for html in (report(one), report(two), report(one, two)):
+        assert "<script>alert" not in html
+        assert html.count("alert(1)") > 0
+    names = [trace["name"] for trace in figures(report(one, two))["chart0"]["data"]]
+    assert all("<" not in name for name in names)  # plotly reads tags in names
+
+
+def test_an_unfinished_run_is_shown_as_such(tmp_path):
+    write_run(tmp_path / "done", seed=1)
+    killed = write_run(tmp_path / "killed", (0.1, 0.4, 0.6), finished=False, config={"rounds": 6})
+    with (killed / "rounds.jsonl").open("a") as file:
+        file.write('{"round": 3, "pha')  # torn by the kill
+    (killed / "error.txt").write_text("round 3: every client failed\n")
+    assert "Unfinished: the run ended, or is still going, after round 2. It says: round 3" in words(report(killed))
+    html = report(*find_runs([tmp_path]))
+    assert "FedPart (unfinished)" in words(html)
+    assert "FedPart 1 0.8750" in words(html)
+
+
+def test_a_run_that_ended_before_its_first_row_is_shown(tmp_path):
+    empty = write_run(tmp_path / "empty", finished=False)
+    (empty / "rounds.jsonl").write_text("")
+    assert "accuracy not recorded" in words(report(empty))
+    assert "(unfinished)" in words(report(empty, write_run(tmp_path / "done")))
+
+
+def test_the_file_loads_nothing_from_elsewhere(tmp_path):
+    html = report(write_run(tmp_path / "run"))
+    assert not re.search(r"<(script|link|img)[^>]*(src|href)=", html)
+    assert "default-src 'none'" in html
