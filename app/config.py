@@ -40,6 +40,7 @@ class RunSettings:
     downlink: Literal["slice", "full"]
     resume: str | None
     groups: list[list[str]] | None
+    diagnostics: bool
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from omegaconf import DictConfig
 from safetensors.numpy import save_file
 
 from app.config import to_yaml
+from app.mismatch import STEPS_FILE, step_ratios
 from clients.weights import Weights, fingerprint
 from strategies.cost import RoundReport
 
@@ -34,7 +35,8 @@ class RunRecord:
         self.rows = list(rows)
         run_dir.mkdir(parents=True, exist_ok=True)
         (run_dir / "config.yaml").write_text(to_yaml(cfg))
-        (run_dir / "summary.json").unlink(missing_ok=True)  # of an earlier run here: its presence means success
+        for name in ("summary.json", STEPS_FILE):  # of an earlier run here: a summary's presence means success
+            (run_dir / name).unlink(missing_ok=True)
         with (run_dir / "rounds.jsonl").open("w") as file:
             file.writelines(json.dumps(row) + "\n" for row in self.rows)
 
@@ -81,7 +83,8 @@ class RunRecord:
     def finish(self, weights: Weights) -> dict[str, Any]:
         """Write the model and, last of all, the summary."""
         save_file(dict(weights), self.run_dir / "model.safetensors")
-        summary = {**self._identity(), **self._results(), "model_sha256": fingerprint(weights)}
+        results = {**self._results(), **step_ratios(self.run_dir)}
+        summary = {**self._identity(), **results, "model_sha256": fingerprint(weights)}
         (self.run_dir / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
         return summary
 

@@ -16,6 +16,7 @@ from app.checkpoint import Checkpoint
 from app.config import ConfigError, from_run_config, make, plain
 from app.console import RunConsole
 from app.grids import StreamingGrid
+from app.mismatch import add_steps
 from app.report import write_report
 from app.run_record import RunRecord
 from clients.evaluation import evaluate
@@ -80,6 +81,8 @@ def serve(cfg: DictConfig, grid: Grid, run_dir: Path, runtime: str) -> None:
         now = time.perf_counter()
         report.seconds_server += now - started
         console.round(record.add(report, accuracy, loss, now - clock))
+        if report.steps:
+            add_steps(run_dir, report, len(strategy.groups))
         if cfg.checkpoint.every and report.round and report.round % cfg.checkpoint.every == 0:
             checkpoint.save(run_dir, Checkpoint(strategy.weights, record.rows, strategy.state()), cfg)
         clock = time.perf_counter()
@@ -114,6 +117,7 @@ def build_strategy(cfg: DictConfig, task: Task, roster: Roster, done: Checkpoint
         learning_rate=cfg.client.lr, last_round=done.round if done else 0,
         downlink=cfg.downlink,
         groups=plain(cfg.groups),
+        diagnostics=cfg.diagnostics,
     )  # fmt: skip
     if done is not None:
         strategy.restore(done.strategy)

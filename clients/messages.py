@@ -47,6 +47,7 @@ class Reply:
     macs: int
     macs_dense: int
     seconds: float
+    steps: tuple[float, ...] = ()
 
 
 def model_record(payload: Payload) -> ArrayRecord:
@@ -91,7 +92,10 @@ def reply_content(model: ArrayRecord, examples: int, metrics: Mapping[str, Any])
     too_large = [name for name, value in values.items() if isinstance(value, int) and abs(value) > _INT64_MAX]
     if too_large:
         raise ValueError(f"{too_large[0]}={values[too_large[0]]}: must fit in 64 bits")
-    return RecordDict({MODEL: model, METRICS: MetricRecord({**values})})
+    record = MetricRecord({**values})
+    if steps := metrics.get("steps"):
+        record["steps"] = list(steps)
+    return RecordDict({MODEL: model, METRICS: record})
 
 
 def error_content(reason: str) -> RecordDict:
@@ -134,7 +138,15 @@ def read_reply(content: RecordDict) -> Reply:
         macs=metrics["macs"],
         macs_dense=metrics["macs-dense"],
         seconds=float(metrics["seconds"]),
+        steps=_floats(metrics.get("steps", [])),
     )
+
+
+def _floats(values: Any) -> tuple[float, ...]:
+    """A metric that must be a list."""
+    if not isinstance(values, list):
+        raise ValueError(f"steps={values}: must be a list")
+    return tuple(map(float, values))
 
 
 def nbytes(content: RecordDict) -> int:

@@ -10,6 +10,7 @@ from flwr.client import NumPyClient
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from clients.diagnostics import StepSizes
 from clients.evaluation import evaluate
 from clients.layers import Groups, layer_groups, layout, names_in
 from clients.macs import inference_macs, macs_per_example
@@ -70,7 +71,8 @@ class FederatedClient(NumPyClient):
 
         config["names"] names the parameters; without it they are all that the model exchanges, in its order.
         Returns the trained arrays, the number of local examples, and metrics: `names` of the returned arrays,
-        `loss`, `macs` and `macs-dense` of this round, `seconds` of training.
+        `loss`, `macs` and `macs-dense` of this round, `seconds` of training, and `steps` (iterations x groups,
+        row by row) where the plan asks for diagnostics.
         """
         started = time.perf_counter()
         torch.set_num_threads(self.training.threads)
@@ -85,9 +87,11 @@ class FederatedClient(NumPyClient):
             self.objective.loss(self.model, learning, previous) as loss_of,
         ):
             given = self._cached_prefix(trained)
+            steps = StepSizes(self._parameters(groups, plan)) if plan.diagnostics else None
             loss = train(
-                self.model, learning, self.task, self.examples, self.training, plan.learning_rate, key, loss_of, given
-            )
+                self.model, learning, self.task, self.examples, self.training, plan.learning_rate, key, loss_of, given,
+                after_step=steps or (lambda: None),
+            )  # fmt: skip
         if self.objective.queue:
             self.local_models.push(weights_of(self.model), self.objective.queue)
         update = weights_of(self.model, set(trained))
@@ -99,6 +103,7 @@ class FederatedClient(NumPyClient):
             + self._macs_of_objective(len(previous)),
             "macs-dense": self._macs(names_in(groups, None), cached=False),
             "seconds": time.perf_counter() - started,
+            **({} if steps is None else {"steps": [size for row in steps.sizes for size in row]}),
         }
         return list(update.values()), len(self.examples), metrics
 
@@ -119,6 +124,12 @@ class FederatedClient(NumPyClient):
                 f"layout is {plan.layout}; both need the same task, model, groups and batch_norm"
             )
         return groups
+
+    def _parameters(self, groups: Groups, plan: RoundPlan) -> list[list[torch.nn.Parameter]]:
+        """The parameters of each group that the plan trains."""
+        named = dict(self.model.named_parameters())
+        chosen = range(len(groups)) if plan.groups is None else plan.groups
+        return [[named[name] for name in groups[index] if name in named] for index in chosen]
 
     def _load(self, parameters: list[NDArray[Any]], names: list[str] | None) -> None:
         names = list(shared(self.model, self.batch_norm)) if names is None else names
@@ -152,8 +163,9 @@ class FederatedClient(NumPyClient):
 
     def _macs(self, trained: tuple[str, ...], cached: bool) -> int:
         """Multiply-accumulates of this client's local epochs when only `trained` learns."""
-        shape = tuple(self.task.prepare(self.examples.inputs[:1]).shape[1:])
-        once, each = macs_per_example(self.model, shape, trained, self.training.frozen_norm, cached)
+        example, frozen_norm = self.task.prepare(self.examples.inputs[:1]), self.training.frozen_norm
+        shape = tuple(example.shape)
+        once, each = macs_per_example(self.model, shape, example.dtype, trained, frozen_norm, cached)
         return len(self.examples) * (once + each * self.training.epochs)
 
     def _macs_of_estimate(self, plan: RoundPlan) -> int:

@@ -13,12 +13,14 @@ class RoundPlan:
 
     round: from 1. groups: indexes of the layer groups to train and to send back, None for all.
     learning_rate: of this round. layout: the server's `clients.layers.layout`, which the client's must equal.
+    diagnostics: whether clients record the size of their steps (`clients.diagnostics`).
     """
 
     round: int
     groups: tuple[int, ...] | None
     learning_rate: float
     layout: str
+    diagnostics: bool = False
 
     @property
     def phase(self) -> Phase:
@@ -34,6 +36,8 @@ class RoundPlan:
         }
         if self.groups is not None:
             config["groups"] = list(self.groups)
+        if self.diagnostics:
+            config["diagnostics"] = True
         return config
 
     @classmethod
@@ -48,4 +52,5 @@ class RoundPlan:
             groups=None if groups is None else tuple(int(index) for index in groups),
             learning_rate=float(config["learning-rate"]),
             layout=str(config["layout"]),
+            diagnostics=bool(config.get("diagnostics", False)),
         )

@@ -1,6 +1,6 @@
 """Local training: epochs of mini-batches over a client's own examples."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -98,6 +98,7 @@ def train(
     key: Key,
     loss_of: Loss,
     given: tuple[Split, tuple[Tensor, ...]] | None = None,
+    after_step: Callable[[], None] = lambda: None,
 ) -> float:
     """Train `parameters` for `settings.epochs` epochs; the mean training loss per example over all of them.
 
@@ -124,5 +125,6 @@ def train(
                 optimizer.zero_grad(set_to_none=True)
                 loss.backward()
                 optimizer.step()
+                after_step()
                 total += loss.item() * len(rows)
     return total / (settings.epochs * len(examples))

@@ -1,6 +1,7 @@
 """What a round did and what it cost, as sent and as computed; never as configured."""
 
 from dataclasses import dataclass, field
+from statistics import fmean
 
 from clients.messages import Reply
 
@@ -11,6 +12,7 @@ class RoundReport:
 
     failed, rejected: partition to reason: no usable answer, or an answer that was refused.
     bytes_dense, bytes_dense_up: what the same messages would weigh dense and full, both ways and upward.
+    steps: each client's step sizes where they were asked for (`clients.diagnostics`), row by row.
     macs, macs_dense: multiply-accumulates of local training, as needed and as full dense training would need.
     """
 
@@ -31,6 +33,7 @@ class RoundReport:
     loss_sum: float = 0.0
     seconds_train: float = 0.0
     seconds_server: float = 0.0
+    steps: list[tuple[float, ...]] = field(default_factory=list)
 
     @property
     def train_loss(self) -> float | None:
@@ -56,3 +59,11 @@ class RoundReport:
         self.macs += reply.macs
         self.macs_dense += reply.macs_dense
         self.seconds_train += reply.seconds
+        if reply.steps:
+            self.steps.append(reply.steps)
+
+    def mean_steps(self, groups: int) -> list[list[float]]:
+        """Step sizes, mean over the clients that made as many steps: a row per iteration, a column per group."""
+        longest = max(map(len, self.steps), default=0)
+        flat = [fmean(steps[at] for steps in self.steps if at < len(steps)) for at in range(longest)]
+        return [flat[at : at + groups] for at in range(0, longest, groups)]

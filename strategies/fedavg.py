@@ -37,6 +37,7 @@ class FedAvgStrategy(Strategy):
     learning_rate: of the clients. last_round: rounds already done, where a run is resumed.
     downlink: `slice` sends down what changed since a client last answered, `full` always everything.
     groups: layer groups as lists of module names, where they are not to follow the rule.
+    diagnostics: whether clients record the size of their steps.
     """
 
     def __init__(
@@ -48,12 +49,14 @@ class FedAvgStrategy(Strategy):
         last_round: int = 0,
         downlink: Literal["slice", "full"] = "slice",
         groups: Sequence[Sequence[str]] | None = None,
+        diagnostics: bool = False,
     ) -> None:
         self.weights = weights
         self.roster = roster
         self.cohort = cohort
         self.learning_rate = learning_rate
         self.last_round = last_round
+        self.diagnostics = diagnostics
         self.downlink = Downlink(weights, slices=downlink == "slice")
         self.groups = layer_groups(weights, groups)
         self.report = RoundReport(round=last_round)
@@ -64,7 +67,7 @@ class FedAvgStrategy(Strategy):
 
     def plan(self, server_round: int) -> RoundPlan:
         """What clients shall do in this round: train everything."""
-        return RoundPlan(server_round, None, self.learning_rate, self._layout)
+        return RoundPlan(server_round, None, self.learning_rate, self._layout, self.diagnostics)
 
     def merge(self, plan: RoundPlan, mean: Weights) -> Weights:
         """The new model from the clients' mean; what nobody sent keeps its value."""

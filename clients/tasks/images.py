@@ -93,6 +93,10 @@ class ImageTask:
         scaled = inputs.to(torch.float32, copy=True).div_(self.source.image_format.max_value)
         return scaled.sub_(mean).div_(std)
 
+    def blank(self) -> Tensor:
+        """A blank image, (1, channels, height, width)."""
+        return torch.zeros(1, *self.source.image_format.shape)
+
     @property
     def augments(self) -> bool:
         """Whether a random flip or rotation is on."""

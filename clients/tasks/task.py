@@ -52,6 +52,9 @@ class Task(Protocol):
     def device_examples(self, path: str) -> Examples:
         """All training examples that a device keeps at `path`."""
 
+    def blank(self) -> Tensor:
+        """One model input, (1, ...), of no meaning: to count what a pass costs, without any data."""
+
     def test_examples(self) -> Examples:
         """Examples for the central evaluation of the global model."""
 

@@ -1,0 +1,99 @@
+"""What a schedule costs, without training: python -m app.costs experiment=fedpart_resnet8_cifar10.
+
+Counts, for one client that takes part in every round, the bytes of the arrays that travel (raw, headers left
+out) and the multiply-accumulates that training needs. A run reports what was really sent, which compression,
+headers, lost memories and clients that sit out make a little different.
+"""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from omegaconf import DictConfig
+from rich.console import Console
+from rich.table import Table as RichTable
+
+from app.config import compose, make
+from app.console import size
+from app.server_app import build_strategy
+from clients.layers import names_in
+from clients.macs import macs_per_example
+from clients.tasks.task import Task
+from strategies.roster import SimulatedRoster
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Totals of a run for one client; per example for the MACs of one local epoch's worth of examples."""
+
+    up: int
+    down: int
+    macs: int
+    macs_dense: int
+    dense: int
+    partial_rounds: int
+
+
+def cost_of(cfg: DictConfig) -> Cost:
+    """Totals over all rounds of the configuration's schedule."""
+    task: Task = make(cfg, "task")
+    strategy = build_strategy(cfg, task, SimulatedRoster(task.clients))
+    model, training = task.build_model(cfg.seed), make(cfg, "client")
+    shape, dtype = tuple(task.blank().shape), task.blank().dtype
+    nbytes = {name: array.nbytes for name, array in strategy.weights.items()}
+    everything = names_in(strategy.groups, None)
+    cached = bool(training.cache_mb) and not task.augments and training.epochs > 1 and cfg.client.frozen_norm == "eval"
+    up = down = macs = partial_rounds = 0
+    holds = dict.fromkeys(everything, False)
+    for server_round in range(1, cfg.rounds + 1):
+        plan = strategy.plan(server_round)
+        trained = names_in(strategy.groups, plan.groups)
+        partial = plan.phase == "partial"
+        once, each = macs_per_example(model, shape, dtype, trained, training.frozen_norm, cached and partial)
+        macs += once + each * training.epochs
+        up += sum(nbytes[name] for name in trained)
+        down += sum(nbytes[name] for name in everything if not holds[name])
+        keeps = cfg.downlink == "slice" and partial
+        holds = {name: keeps and name not in trained for name in everything}
+        partial_rounds += partial
+    dense = cfg.rounds * sum(nbytes.values())
+    full = (
+        macs_per_example(model, shape, dtype, everything, training.frozen_norm, False)[1] * training.epochs * cfg.rounds
+    )
+    return Cost(up, down, macs, full, dense, partial_rounds)
+
+
+def table_of(cfg: DictConfig, cost: Cost) -> RichTable:
+    """The costs beside those of full dense training over the same rounds."""
+    title = f"{cfg.task.name}, {cfg.task.get('model', 'model')}: {cfg.rounds} rounds, {cost.partial_rounds} partial"
+    table = RichTable("", "this schedule", "full and dense", "ratio", title=title)
+    both = 2 * cost.dense
+    for name, value, whole in (
+        ("up", cost.up, cost.dense),
+        ("down", cost.down, cost.dense),
+        ("both", cost.up + cost.down, both),
+    ):
+        table.add_row(f"bytes {name}, per client", size(value), size(whole), f"{value / whole:.1%}")
+    table.add_row(
+        "MACs, per client and example",
+        f"{cost.macs / 1e9:.3g} G",
+        f"{cost.macs_dense / 1e9:.3g} G",
+        f"{cost.macs / cost.macs_dense:.1%}",
+    )
+    return table
+
+
+def main(overrides: Sequence[str]) -> int:
+    """Print the table; 2 for a configuration that cannot run."""
+    try:
+        cfg = compose(overrides)
+        table = table_of(cfg, cost_of(cfg))
+    except ValueError as error:
+        print(f"fedslice: {error}", file=sys.stderr)
+        return 2
+    Console().print(table)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
