@@ -13,6 +13,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from clients.layers import layer_groups, layout
+from clients.macs import macs_per_example
 from clients.messages import model_record, read_order, reply_content
 from clients.tasks.task import Examples
 from clients.weights import weights_of
@@ -78,6 +79,13 @@ class TinyTask:
 def layout_of(source):
     """Layout by the rule's own groups."""
     return layout(source, layer_groups(source))
+
+
+def macs_of(model, shape, trained, cached=False):
+    """Multiply-accumulates of an example of `shape`: in every epoch, or (once, in every epoch) where cached."""
+    once, each = macs_per_example(model, (1, *shape), torch.float32, tuple(trained), "eval", cached)
+    assert cached or once == 0
+    return (once, each) if cached else each
 
 
 def cross_entropy(inputs, outputs, targets):

@@ -5,9 +5,9 @@ import torch
 from torch import nn
 
 from clients.layers import layer_groups, names_in
-from clients.macs import forward_macs, inference_macs, macs_per_example, training_macs
+from clients.macs import forward_macs, inference_macs, training_macs
 from clients.tasks.resnet import resnet
-from tests.tiny import ConvNet, bits, linear_net
+from tests.tiny import ConvNet, bits, linear_net, macs_of
 
 
 class Branches(nn.Module):
@@ -21,12 +21,6 @@ class Branches(nn.Module):
     def forward(self, x):
         x = self.a(x)
         return self.head(torch.relu(self.b(x)) + self.shortcut(x))
-
-
-def macs_of(model, shape, trained, cached=False):
-    once, each = macs_per_example(model, shape, trained, "eval", cached)
-    assert cached or once == 0
-    return (once, each) if cached else each
 
 
 @pytest.mark.parametrize(
@@ -111,6 +105,23 @@ def test_resnet8_by_hand():
     # The shortcut of stage 2 learns: its input is frozen, and so is all of the branch beside it.
     above = stage3 + 256 * 10
     assert macs_of(model, (3, 32, 32), groups[5]) == forward + 4 * 4 * 128 * 64 + above
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(4, 2, batch_first=True)
+
+    def forward(self, x):
+        return self.attention(x, x, x)[0]
+
+
+def test_attention_by_hand():
+    # 3 tokens of width 4: query, key and value 3 * 3*4*4 = 144; scores and mix 2 * 3*3*4 = 72; output 3*4*4 = 48
+    model, tokens = Attention(), torch.zeros(1, 3, 4)
+    assert inference_macs(model, tokens) == 144 + 72 + 48
+    # The input needs no gradient: 144 twice; both products again for each of their two inputs; the output thrice.
+    assert training_macs(model, tokens) == 144 * 2 + 72 * 3 + 48 * 3
 
 
 def test_counting_leaves_the_model_as_it_was():

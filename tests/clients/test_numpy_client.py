@@ -9,13 +9,12 @@ from flwr.client import NumPyClient
 
 from clients.evaluation import evaluate
 from clients.layers import layer_groups
-from clients.macs import macs_per_example
 from clients.numpy_client import FederatedClient, shared
 from clients.plan import RoundPlan
 from clients.tasks.task import Examples
 from clients.training import LocalTraining
 from clients.weights import is_statistic, load_weights, weights_of
-from tests.tiny import ConvNet, TinyTask, bits, changed, layout_of, linear_net
+from tests.tiny import ConvNet, TinyTask, bits, changed, layout_of, linear_net, macs_of
 
 TASK = TinyTask()
 LOCAL = LocalTraining(epochs=2, batch_size=4)
@@ -203,4 +202,4 @@ def test_macs_do_not_depend_on_earlier_freezing():
     client = client_of()
     fit(client, (0,))
     full = tuple(client.model.state_dict())
-    assert macs_per_example(client.model, (1, 4, 4), full, "eval", False)[1] == 3 * 1158 - 288
+    assert macs_of(client.model, (1, 4, 4), full) == 3 * 1158 - 288

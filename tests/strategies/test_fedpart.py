@@ -7,7 +7,6 @@ from flwr.app import ArrayRecord, RecordDict
 
 from clients.adapter import train_reply
 from clients.layers import layer_groups, names_in
-from clients.macs import macs_per_example
 from clients.memory import Memory
 from clients.messages import METRICS, error_of, has_forgotten, read_reply
 from clients.numpy_client import FederatedClient, shared
@@ -18,7 +17,7 @@ from strategies.cohort import Cohort
 from strategies.fedavg import FedAvgStrategy
 from strategies.fedpart import FedPartStrategy
 from strategies.roster import SimulatedRoster
-from tests.tiny import ScriptedGrid, TinyTask, asked, bits, changed
+from tests.tiny import ScriptedGrid, TinyTask, asked, bits, changed, macs_of
 
 TASK = TinyTask()
 ADAM = LocalTraining(epochs=1, batch_size=4, weight_decay=0.01)
@@ -105,8 +104,8 @@ def test_uplink_to_the_byte():
 def test_macs_are_those_of_the_slices():
     reports = [r for _, r in Federation().play(FedPartStrategy, 4, warmup=1, rounds_per_layer=1, full_between=0)[1:]]
     model = TASK.build_model()
-    full = macs_per_example(model, TASK.shape, tuple(model.state_dict()), "eval", False)[1]
-    slices = [macs_per_example(model, TASK.shape, group, "eval", False)[1] for group in layer_groups(model)]
+    full = macs_of(model, TASK.shape, tuple(model.state_dict()))
+    slices = [macs_of(model, TASK.shape, group) for group in layer_groups(model)]
     # three clients, ten examples each, one epoch
     assert [report.macs for report in reports] == [30 * count for count in [full, *slices]]
     assert {report.macs_dense for report in reports} == {30 * full}
