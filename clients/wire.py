@@ -132,6 +132,8 @@ def _decompress(name: str, data: bytes | memoryview, size: int) -> bytes:
         return zstandard.decompress(data, max_output_size=size)
     except zstandard.ZstdError as error:
         raise ValueError(f"{name}: does not decompress ({error})") from None
+    except MemoryError:
+        raise ValueError(f"{name}: the {size} bytes that the header announces do not fit in memory") from None
 
 
 def _entries(header: bytes) -> list[list[Any]]:
@@ -144,7 +146,7 @@ def _entries(header: bytes) -> list[list[Any]]:
             raise ValueError("entries are not [name, dtype, shape, form, length]")
         if len({entry[0] for entry in entries}) != len(entries):
             raise ValueError("a name stands twice")
-    except (zstandard.ZstdError, ValueError) as error:
+    except (zstandard.ZstdError, ValueError, RecursionError) as error:
         raise ValueError(f"payload header does not decode ({error})") from None
     return entries
 
@@ -156,6 +158,7 @@ def _is_entry(entry: Any) -> bool:
     name, dtype, shape, form, length = entry
     return (
         isinstance(name, str)
+        and isinstance(dtype, str)
         and dtype in DTYPES
         and isinstance(shape, list)
         and all(type(size) is int and 0 <= size < 1 << 40 for size in [*shape, length])

@@ -1,5 +1,6 @@
 """Which replies are accepted: anything that could harm the model is refused, named and counted."""
 
+import math
 from collections.abc import Collection
 
 from clients.messages import Reply
@@ -29,4 +30,14 @@ def refusal(reply: Reply, model: Weights, expected: Collection[str]) -> str | No
     strange = not_finite(reply.weights)
     if strange:
         return f"NaN or infinity in {strange}"
+    return _strange_account(reply)
+
+
+def _strange_account(reply: Reply) -> str | None:
+    """What would spoil the round's account, which adds these numbers up."""
+    if not math.isfinite(reply.loss):
+        return f"loss={reply.loss}, must be finite"
+    for name in ("macs", "macs_dense", "seconds"):
+        if not 0 <= getattr(reply, name) < float("inf"):
+            return f"{name}={getattr(reply, name)}, must be finite and at least 0"
     return None
