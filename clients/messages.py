@@ -121,8 +121,11 @@ def error_of(message: Message) -> str | None:
     return None if record is None else str(record.get("reason"))
 
 
-def read_reply(content: RecordDict) -> Reply:
-    """The inverse of `reply_content`. Raises ValueError for content that is not a reply."""
+def read_reply(content: RecordDict, most: int | None = None) -> Reply:
+    """The inverse of `reply_content`. Raises ValueError for content that is not a reply.
+
+    most: bytes that its arrays may take when unpacked.
+    """
     metrics: Mapping[str, Any] = content.metric_records.get(METRICS, {})
     names = ("examples", "loss", "macs", "macs-dense", "seconds")
     missing = [name for name in names if name not in metrics or isinstance(metrics[name], list)]
@@ -132,7 +135,7 @@ def read_reply(content: RecordDict) -> Reply:
     if fractions:
         raise ValueError(f"{fractions[0]}={metrics[fractions[0]]}: must be an integer")
     return Reply(
-        weights=_weights(content),
+        weights=_weights(content, most),
         examples=metrics["examples"],
         loss=float(metrics["loss"]),
         macs=metrics["macs"],
@@ -161,10 +164,10 @@ def records_nbytes(content: RecordDict) -> int:
     return sum(len(record.deflate()) for record in records)
 
 
-def _weights(content: RecordDict) -> Weights:
+def _weights(content: RecordDict, most: int | None = None) -> Weights:
     record = content.array_records.get(MODEL)
     array = None if record is None else record.get(MODEL)
     if array is None or array.stype != _STYPE:
         raise ValueError(f"no packed model in a message with {sorted(content)}")
     payload = Payload.from_bytes(array.data)
-    return unpack(payload.arrays, payload.header)
+    return unpack(payload.arrays, payload.header, most)

@@ -32,7 +32,8 @@ def training_only(
     modes = [(module, module.training) for module in model.modules()]
     switches = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
     model.train()
-    frozen = [module for name, module in norms(model) if not _own_names(name, module) & chosen]
+    everything = chosen >= {name for name, _ in model.named_parameters()}
+    frozen = [module for name, module in norms(model) if not everything and not _own_names(name, module) & chosen]
     for module in frozen:
         if frozen_norm == "eval":
             module.eval()

@@ -110,7 +110,7 @@ def train(
     augment = seeds.torch_generator("augment", key.seed, key.round, key.partition)
     total = 0.0
     with torch.random.fork_rng(devices=[]):  # dropout draws from torch's global generator
-        torch.manual_seed(seeds.key("dropout", key.seed, key.round, key.partition))
+        torch.default_generator.manual_seed(seeds.key("dropout", key.seed, key.round, key.partition))
         for _ in range(settings.epochs):
             for rows in batches(len(examples), settings.batch_size, shuffle):
                 targets = examples.targets[rows]

@@ -10,6 +10,14 @@ MOST_EXAMPLES = 10**9
 """More than this is taken for an attack or a mistake, not for a data set."""
 
 
+def most_bytes(model: Weights) -> int:
+    """Bytes that a reply's arrays may take when unpacked: more would be meant to exhaust the memory.
+
+    Ample, so that an honest mistake, such as float64 for float32, is still refused by name.
+    """
+    return 4 * sum(array.nbytes for array in model.values()) + 2**20
+
+
 def refusal(reply: Reply, model: Weights, expected: Collection[str]) -> str | None:
     """Why a reply is refused, in a few words; None where it is accepted.
 

@@ -134,8 +134,8 @@ def test_replies_are_taken_one_by_one_and_let_go(monkeypatch):
     """While reply k is averaged, k replies were asked for, and of the arrays of those before none is alive."""
     decoded, taken, alive = [], [], []
 
-    def watched(content):
-        reply = read(content)
+    def watched(content, most):
+        reply = read(content, most)
         alive.append(sum(reference() is not None for reference in decoded))
         taken.append(grid.answered)
         decoded.append(weakref.ref(reply.weights["w.weight"]))
@@ -378,3 +378,11 @@ def test_the_plan_record_is_the_only_one_beside_the_model():
     play(strategy_of(1), grid)
     assert sorted(grid.sent[0].content) == [MODEL, PLAN]
     assert isinstance(fedavg.read_reply(answer(grid.sent[0], W).content), Reply)
+
+
+def test_a_reply_that_would_exhaust_the_memory_is_refused_unread():
+    """3 million zeros are 12 MB from a few hundred bytes; the model has 8 bytes, so 1 MiB and 32 bytes are allowed."""
+    bomb = {"w.weight": np.zeros((1000, 3000), np.float32)}
+    strategy = strategy_of(1, weights=w(3, 4), max_failed_rounds=2)
+    play(strategy, ScriptedGrid(good(bomb)))
+    assert strategy.report.rejected[0] == "payload of 12000000 bytes when unpacked, at most 1048640 are allowed"
