@@ -103,3 +103,44 @@ def test_a_layout_differs_by_name_shape_and_grouping():
     ]
     assert layout_of({name: array + 1 for name, array in base.items()}) == layout_of(base)  # values do not matter
     assert len({layout_of(arrays) for arrays in [base, *others]}) == 5
+
+
+def test_a_transformer_has_two_groups_a_layer_embedding_and_classifier():
+    layer = nn.TransformerEncoderLayer(4, 2, 4, batch_first=True)
+    model = nn.ModuleDict(
+        {"embedding": nn.Embedding(5, 4), "encoder": nn.TransformerEncoder(layer, 3), "fc": nn.Linear(4, 2)}
+    )
+    groups = layer_groups(model)
+    assert len(groups) == 8
+    assert {name.split(".")[3] for name in groups[3]} == {"self_attn"}
+    assert {name.split(".")[3] for name in groups[4]} == {"linear1", "linear2", "norm1", "norm2"}
+    assert all(name.startswith("encoder.layers.1.") for name in groups[3] + groups[4])
+
+
+def test_what_no_rule_covers_is_an_error_with_a_hint():
+    with pytest.raises(ValueError, match=r"no rule for weight_ih_l0 .*groups=\[\["):
+        layer_groups(nn.LSTM(2, 2))
+
+
+GIVEN = {"conv": 1, "convex": 1, "fc": 1}
+
+
+@pytest.mark.parametrize(
+    ("modules", "words"),
+    [
+        ([["conv"], ["fc"]], "convex.weight, convex.bias belongs to no group"),
+        ([["conv"], ["convex"], ["fc"], ["conv"]], "'conv': conv.weight is in conv too"),
+        ([["conv"], ["convex"], ["fcc"]], "'fcc': the model has conv.weight"),
+        ([["conv"], ["convex"], ["fc"], []], "an empty group"),
+    ],
+)
+def test_given_groups_must_cover_the_model_exactly(modules, words):
+    model = nn.ModuleDict({name: nn.Linear(2, 2) for name in GIVEN})
+    with pytest.raises(ValueError, match=words):
+        layer_groups(model, modules)
+
+
+def test_given_groups_go_by_whole_module_names():
+    """`conv` does not take `convex`; within a group the model's order holds."""
+    model = nn.ModuleDict({name: nn.Linear(2, 2, bias=False) for name in GIVEN})
+    assert layer_groups(model, [["fc", "conv"], ["convex"]]) == (("conv.weight", "fc.weight"), ("convex.weight",))
