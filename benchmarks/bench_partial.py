@@ -54,9 +54,7 @@ def main(model_name: str, epochs: int) -> None:
         after, _ = seconds(None, 0)
         full = (before + after) / 2
         rows.append([frozen / full, cached / full, frozen_macs / full_macs, cached_macs / full_macs])
-        print(
-            f"{group[0]:32} frozen {rows[-1][0]:.2f}  cached {rows[-1][1]:.2f}  MACs {rows[-1][2]:.2f} {rows[-1][3]:.2f}"
-        )
+        print(line.format(group[0], *rows[-1]))
     whole = (5 + 2 * np.sum(rows, axis=0)) / (5 + 2 * len(groups))
     print(line.format("whole schedule", *whole))
 

@@ -70,6 +70,9 @@ def read_order(content: RecordDict) -> Order:
     """The inverse of `order_content`. Raises ValueError for content that is not an order."""
     config: Mapping[str, Any] = content.config_records.get(PLAN, {})
     plan = RoundPlan.from_config(config)
+    missing = [name for name in ("partition", "clients") if name not in config]
+    if missing:
+        raise ValueError(f"the server's order lacks {missing}")
     base = config.get("base")
     return Order(
         weights=_weights(content),
@@ -86,7 +89,7 @@ def reply_content(model: ArrayRecord, examples: int, metrics: Mapping[str, Any])
     values: dict[str, int | float] = {"examples": int(examples)}
     for name in ("loss", "macs", "macs-dense", "seconds"):
         values[name] = metrics[name]
-    too_large = [name for name, value in values.items() if abs(value) > _INT64_MAX and value != float("inf")]
+    too_large = [name for name, value in values.items() if isinstance(value, int) and abs(value) > _INT64_MAX]
     if too_large:
         raise ValueError(f"{too_large[0]}={values[too_large[0]]}: must fit in 64 bits")
     record = MetricRecord({**values})
@@ -118,19 +121,25 @@ def error_of(message: Message) -> str | None:
     return None if record is None else str(record.get("reason"))
 
 
-def read_reply(content: RecordDict) -> Reply:
-    """The inverse of `reply_content`. Raises ValueError for content that is not a reply."""
+def read_reply(content: RecordDict, most: int | None = None) -> Reply:
+    """The inverse of `reply_content`. Raises ValueError for content that is not a reply.
+
+    most: bytes that its arrays may take when unpacked.
+    """
     metrics: Mapping[str, Any] = content.metric_records.get(METRICS, {})
     names = ("examples", "loss", "macs", "macs-dense", "seconds")
     missing = [name for name in names if name not in metrics or isinstance(metrics[name], list)]
     if missing:
         raise ValueError(f"the reply lacks {missing}")
+    fractions = [name for name in ("examples", "macs", "macs-dense") if not isinstance(metrics[name], int)]
+    if fractions:
+        raise ValueError(f"{fractions[0]}={metrics[fractions[0]]}: must be an integer")
     return Reply(
-        weights=_weights(content),
-        examples=int(metrics["examples"]),
+        weights=_weights(content, most),
+        examples=metrics["examples"],
         loss=float(metrics["loss"]),
-        macs=int(metrics["macs"]),
-        macs_dense=int(metrics["macs-dense"]),
+        macs=metrics["macs"],
+        macs_dense=metrics["macs-dense"],
         seconds=float(metrics["seconds"]),
         steps=_floats(metrics.get("steps", [])),
     )
@@ -155,10 +164,10 @@ def records_nbytes(content: RecordDict) -> int:
     return sum(len(record.deflate()) for record in records)
 
 
-def _weights(content: RecordDict) -> Weights:
+def _weights(content: RecordDict, most: int | None = None) -> Weights:
     record = content.array_records.get(MODEL)
     array = None if record is None else record.get(MODEL)
     if array is None or array.stype != _STYPE:
         raise ValueError(f"no packed model in a message with {sorted(content)}")
     payload = Payload.from_bytes(array.data)
-    return unpack(payload.arrays, payload.header)
+    return unpack(payload.arrays, payload.header, most)

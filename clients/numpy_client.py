@@ -163,9 +163,9 @@ class FederatedClient(NumPyClient):
 
     def _macs(self, trained: tuple[str, ...], cached: bool) -> int:
         """Multiply-accumulates of this client's local epochs when only `trained` learns."""
-        example, frozen_norm = self.task.prepare(self.examples.inputs[:1]), self.training.frozen_norm
-        shape = tuple(example.shape)
-        once, each = macs_per_example(self.model, shape, example.dtype, trained, frozen_norm, cached)
+        batch, frozen_norm = self._first_batch(), self.training.frozen_norm
+        shape = (1, *batch.shape[1:])
+        once, each = macs_per_example(self.model, shape, batch.dtype, trained, frozen_norm, cached)
         return len(self.examples) * (once + each * self.training.epochs)
 
     def _macs_of_estimate(self, plan: RoundPlan) -> int:
@@ -178,7 +178,11 @@ class FederatedClient(NumPyClient):
 
     def _inference_macs(self) -> int:
         """Multiply-accumulates of one forward pass over all examples."""
-        return inference_macs(self.model, self.task.prepare(self.examples.inputs[:1])) * len(self.examples)
+        return inference_macs(self.model, self._first_batch()[:1]) * len(self.examples)
+
+    def _first_batch(self) -> Tensor:
+        """Model inputs of the size that training works on: a text is as long as the longest of its batch."""
+        return self.task.prepare(self.examples.inputs[: self.training.batch_size])
 
 
 def shared(model: nn.Module, batch_norm: str) -> dict[str, Tensor]:

@@ -26,10 +26,14 @@ def training_only(
 
     frozen_norm: how normalisation layers outside the slice normalise: `eval` with their running statistics,
     `batch` with the batch's own, as the paper's reference does. Neither changes the running statistics.
+    Modes and switches are afterwards as they were before; gradients are dropped.
     """
     chosen = set(trainable)
+    modes = [(module, module.training) for module in model.modules()]
+    switches = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
     model.train()
-    frozen = [module for name, module in norms(model) if not _own_names(name, module) & chosen]
+    everything = chosen >= {name for name, _ in model.named_parameters()}
+    frozen = [module for name, module in norms(model) if not everything and not _own_names(name, module) & chosen]
     for module in frozen:
         if frozen_norm == "eval":
             module.eval()
@@ -45,8 +49,10 @@ def training_only(
     finally:
         for module in frozen:
             setattr(module, _TRACKS, True)
-        for parameter in model.parameters():
-            parameter.requires_grad_(True)
+        for module, mode in modes:
+            module.training = mode
+        for parameter, switch in switches:
+            parameter.requires_grad_(switch)
             parameter.grad = None
 
 
@@ -72,11 +78,13 @@ def estimate_statistics(model: nn.Module, batches: Iterable[Tensor]) -> None:
         layer.reset_running_stats()  # type: ignore[operator]
         layer.momentum = None  # type: ignore[assignment]  # torch: None is the cumulative mean
         layer.train()
-    for batch in batches:
-        model(batch)
-    for layer, momentum in zip(layers, momenta, strict=True):
-        layer.momentum = momentum
-        layer.eval()
+    try:
+        for batch in batches:
+            model(batch)
+    finally:
+        for layer, momentum in zip(layers, momenta, strict=True):
+            layer.momentum = momentum
+            layer.eval()
 
 
 def _own_names(name: str, module: nn.Module) -> set[str]:

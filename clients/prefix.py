@@ -57,6 +57,9 @@ def activations(parts: Split, batches: Iterable[Tensor], count: int, limit: int)
         if sum(value.nbytes for value in values) / len(batch) * count > limit:
             return None
         rows.append(values)
+    shapes = [{value.shape[1:] for value in column} for column in zip(*rows, strict=True)]
+    if any(len(shape) > 1 for shape in shapes):
+        return None
     return tuple(torch.cat(column) for column in zip(*rows, strict=True))
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +12,9 @@ from clients.objectives import Loss
 from clients.partial import FrozenNorm
 from clients.prefix import Split
 from clients.tasks.task import Examples, Task
+
+Optimizer = Literal["adam", "sgd"]
+Precision = Literal["fp32", "bf16"]
 
 
 @dataclass(frozen=True)
@@ -26,10 +29,10 @@ class LocalTraining:
     epochs: int = 2
     batch_size: int = 32
     lr: float = 1e-3
-    optimizer: Literal["adam", "sgd"] = "adam"
+    optimizer: Optimizer = "adam"
     momentum: float = 0.0
     weight_decay: float = 0.0
-    precision: Literal["fp32", "bf16"] = "fp32"
+    precision: Precision = "fp32"
     frozen_norm: FrozenNorm = "eval"
     threads: int = 1
     cache_mb: int = 512
@@ -43,6 +46,9 @@ class LocalTraining:
                 raise ValueError(f"{name}={getattr(self, name)}: must be at least 0")
         if not 0 < self.lr < float("inf"):
             raise ValueError(f"lr={self.lr}: must be above 0")
+        for name, choices in (("optimizer", Optimizer), ("precision", Precision), ("frozen_norm", FrozenNorm)):
+            if getattr(self, name) not in get_args(choices):
+                raise ValueError(f"{name}={getattr(self, name)}: must be one of {', '.join(get_args(choices))}")
         if self.momentum and self.optimizer == "adam":
             raise ValueError(f"momentum={self.momentum}: only optimizer=sgd has it")
 
@@ -104,7 +110,7 @@ def train(
     augment = seeds.torch_generator("augment", key.seed, key.round, key.partition)
     total = 0.0
     with torch.random.fork_rng(devices=[]):  # dropout draws from torch's global generator
-        torch.manual_seed(seeds.key("dropout", key.seed, key.round, key.partition))
+        torch.default_generator.manual_seed(seeds.key("dropout", key.seed, key.round, key.partition))
         for _ in range(settings.epochs):
             for rows in batches(len(examples), settings.batch_size, shuffle):
                 targets = examples.targets[rows]

@@ -11,6 +11,7 @@ Nothing is pickled. Every length is checked against the header before it is beli
 """
 
 import json
+import math
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -80,12 +81,16 @@ def pack(weights: Weights, compress: bool = True) -> Payload:
     return Payload(tuple(arrays), zstandard.compress(header, _LEVEL))
 
 
-def unpack(arrays: Sequence[bytes | memoryview], header: bytes) -> Weights:
+def unpack(arrays: Sequence[bytes | memoryview], header: bytes, most: int | None = None) -> Weights:
     """The arrays that `pack` was given, bit for bit; they are read-only.
 
-    Raises ValueError, and allocates nothing that the header did not announce, for a payload that does not decode.
+    most: bytes that they may take in all. Raises ValueError for more, before any is allocated, and for a payload
+    that does not decode.
     """
     entries = _entries(header)
+    announced = sum(_nbytes(dtype, shape) for _, dtype, shape, _, _ in entries)
+    if most is not None and announced > most:
+        raise ValueError(f"payload of {announced} bytes when unpacked, at most {most} are allowed")
     if len(entries) != len(arrays):
         raise ValueError(f"{len(arrays)} arrays given, {len(entries)} announced by the header")
     return {
@@ -113,15 +118,18 @@ def _smallest(array: NDArray[Any]) -> tuple[str, bytes]:
 
 def _read(name: str, dtype: str, shape: list[int], form: str, data: bytes | memoryview) -> NDArray[Any]:
     """One array from its bytes."""
-    kind = np.dtype(dtype)
-    count = int(np.prod(shape, dtype=object)) if shape else 1
-    size = count * kind.itemsize
+    kind, size = np.dtype(dtype), _nbytes(dtype, shape)
     if form == "zstd":
         data = _decompress(name, data, size)
-        data = np.frombuffer(data, np.uint8).reshape(kind.itemsize, count).T.tobytes()
+        data = np.frombuffer(data, np.uint8).reshape(kind.itemsize, -1).T.tobytes()
     if len(data) != size:
         raise ValueError(f"{name}: {len(data)} bytes given, {size} needed for {dtype} {tuple(shape)}")
     return np.frombuffer(data, kind).reshape(shape)
+
+
+def _nbytes(dtype: str, shape: list[int]) -> int:
+    """Size of an array; Python's integers do not overflow."""
+    return math.prod(shape) * np.dtype(dtype).itemsize
 
 
 def _decompress(name: str, data: bytes | memoryview, size: int) -> bytes:
@@ -132,6 +140,8 @@ def _decompress(name: str, data: bytes | memoryview, size: int) -> bytes:
         return zstandard.decompress(data, max_output_size=size)
     except zstandard.ZstdError as error:
         raise ValueError(f"{name}: does not decompress ({error})") from None
+    except MemoryError:
+        raise ValueError(f"{name}: the {size} bytes that the header announces do not fit in memory") from None
 
 
 def _entries(header: bytes) -> list[list[Any]]:
@@ -144,7 +154,7 @@ def _entries(header: bytes) -> list[list[Any]]:
             raise ValueError("entries are not [name, dtype, shape, form, length]")
         if len({entry[0] for entry in entries}) != len(entries):
             raise ValueError("a name stands twice")
-    except (zstandard.ZstdError, ValueError) as error:
+    except (zstandard.ZstdError, ValueError, RecursionError) as error:
         raise ValueError(f"payload header does not decode ({error})") from None
     return entries
 
@@ -156,6 +166,7 @@ def _is_entry(entry: Any) -> bool:
     name, dtype, shape, form, length = entry
     return (
         isinstance(name, str)
+        and isinstance(dtype, str)
         and dtype in DTYPES
         and isinstance(shape, list)
         and all(type(size) is int and 0 <= size < 1 << 40 for size in [*shape, length])

@@ -56,8 +56,10 @@ class Exchange:
             sent = {order.metadata.message_id: p for order, p in zip(orders, partitions, strict=True)}
             forgetful = []
             for reply in replies:
-                partition = sent[reply.metadata.reply_to_message_id]
-                if has_forgotten(reply):
+                partition = sent.pop(reply.metadata.reply_to_message_id, None)
+                if partition is None:  # it answers no message of this round, or one that was answered already
+                    continue
+                if has_forgotten(reply) and self._downlink.base(partition) is not None:
                     self._report.received(nbytes(reply.content), nbytes(reply.content))
                     forgetful.append(partition)
                     continue

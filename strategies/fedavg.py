@@ -23,7 +23,7 @@ from strategies.cohort import Cohort, RunFailed
 from strategies.cost import RoundReport
 from strategies.downlink import Downlink
 from strategies.exchange import Exchange
-from strategies.replies import refusal
+from strategies.replies import most_bytes, refusal
 from strategies.roster import Roster, wait_for_nodes
 
 LOG = logging.getLogger("fedslice")
@@ -127,11 +127,12 @@ class FedAvgStrategy(Strategy):
 
     def state(self) -> dict[str, Any]:
         """As plain JSON types."""
-        return {"downlink": self.downlink.state()}
+        return {"downlink": self.downlink.state(), "failed_in_a_row": self._failed_in_a_row}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """The inverse of `state`."""
         self.downlink.restore(state["downlink"])
+        self._failed_in_a_row = int(state["failed_in_a_row"])
 
     # Replies -----------------------------------------------------------------------------------------------
 
@@ -145,7 +146,7 @@ class FedAvgStrategy(Strategy):
             return
         self._exchange.received(message)
         try:
-            reply = read_reply(message.content)
+            reply = read_reply(message.content, most=most_bytes(self.weights))
             reason = refusal(reply, self.weights, names_in(self.groups, self._plan.groups))
         except ValueError as error:
             reason = str(error)

@@ -1,5 +1,6 @@
 """Which replies are accepted: anything that could harm the model is refused, named and counted."""
 
+import math
 from collections.abc import Collection
 
 from clients.messages import Reply
@@ -7,6 +8,14 @@ from clients.weights import Weights, not_finite
 
 MOST_EXAMPLES = 10**9
 """More than this is taken for an attack or a mistake, not for a data set."""
+
+
+def most_bytes(model: Weights) -> int:
+    """Bytes that a reply's arrays may take when unpacked: more would be meant to exhaust the memory.
+
+    Ample, so that an honest mistake, such as float64 for float32, is still refused by name.
+    """
+    return 4 * sum(array.nbytes for array in model.values()) + 2**20
 
 
 def refusal(reply: Reply, model: Weights, expected: Collection[str]) -> str | None:
@@ -29,4 +38,14 @@ def refusal(reply: Reply, model: Weights, expected: Collection[str]) -> str | No
     strange = not_finite(reply.weights)
     if strange:
         return f"NaN or infinity in {strange}"
+    return _strange_account(reply)
+
+
+def _strange_account(reply: Reply) -> str | None:
+    """What would spoil the round's account, which adds these numbers up."""
+    if not math.isfinite(reply.loss):
+        return f"loss={reply.loss}, must be finite"
+    for name in ("macs", "macs_dense", "seconds"):
+        if not 0 <= getattr(reply, name) < float("inf"):
+            return f"{name}={getattr(reply, name)}, must be finite and at least 0"
     return None

@@ -18,8 +18,11 @@ _POLL = 0.2  # seconds
 class Roster(Protocol):
     """Maps clients to nodes."""
 
-    def nodes(self, grid: Grid) -> dict[int, int]:
-        """Node id of each partition whose node is connected now, in partition order."""
+    def nodes(self, grid: Grid, strict: bool) -> dict[int, int]:
+        """Node id of each partition whose node is connected now, in partition order.
+
+        strict: a node that does not say which client it is ends the run; otherwise it is left out.
+        """
 
     @property
     def clients(self) -> int:
@@ -34,7 +37,7 @@ class SimulatedRoster:
             raise ValueError(f"clients={clients}: must be at least 1")
         self.clients = clients
 
-    def nodes(self, grid: Grid) -> dict[int, int]:
+    def nodes(self, grid: Grid, strict: bool = True) -> dict[int, int]:
         """Partitions dealt out to the nodes in turn."""
         ids = sorted(grid.get_node_ids())
         return {partition: ids[partition % len(ids)] for partition in range(self.clients)} if ids else {}
@@ -48,18 +51,21 @@ class DeviceRoster:
         self.clients = 0
         self._answers: dict[int, Mapping[str, Any]] = {}
 
-    def nodes(self, grid: Grid) -> dict[int, int]:
-        """Asks nodes that are new; raises RunFailed for one whose node-config does not say what it must."""
+    def nodes(self, grid: Grid, strict: bool = True) -> dict[int, int]:
+        """Asks nodes that are new. Raises RunFailed, where `strict`, for a node-config that does not fit."""
         ids = sorted(grid.get_node_ids())
         content = RecordDict({WHO: ConfigRecord()})
         new = [Message(content, node, f"query.{WHO}") for node in ids if node not in self._answers]
         for reply in grid.send_and_receive(new, timeout=self.timeout) if new else ():
             if reply.has_content():
                 node = reply.metadata.src_node_id
-                self._answers[node] = reply.content.config_records.get(WHO, {})
-        return self._by_partition({node: self._answers[node] for node in ids if node in self._answers})
+                self._answers[node] = reply.content.config_records.get(WHO, {"error": "did not say who it is"})
+        answers = {node: self._answers[node] for node in ids if node in self._answers}
+        if not strict:
+            answers = {node: answer for node, answer in answers.items() if "error" not in answer}
+        return self._by_partition(answers, strict)
 
-    def _by_partition(self, answers: dict[int, Mapping[str, Any]]) -> dict[int, int]:
+    def _by_partition(self, answers: dict[int, Mapping[str, Any]], strict: bool) -> dict[int, int]:
         """Partition to node; nodes with their own data and no number follow, in the order of their data's name."""
         nodes: dict[int, int] = {}
         for node, answer in answers.items():
@@ -68,7 +74,7 @@ class DeviceRoster:
             if "partition-id" not in answer:
                 continue
             partition = int(answer["partition-id"])
-            if partition in nodes:
+            if partition in nodes and strict:
                 raise RunFailed(f"nodes {nodes[partition]} and {node} both have partition-id={partition}")
             nodes[partition] = node
         unnumbered = [node for node, answer in answers.items() if "partition-id" not in answer]
@@ -76,7 +82,7 @@ class DeviceRoster:
         for node in sorted(unnumbered, key=lambda node: (str(answers[node].get("data", "")), node)):
             nodes[next(free)] = node
         totals = {int(answer["num-partitions"]) for answer in answers.values() if "num-partitions" in answer}
-        if len(totals) > 1:
+        if len(totals) > 1 and strict:
             raise RunFailed(f"nodes disagree on num-partitions: {sorted(totals)}")
         self.clients = max([len(nodes), *totals])
         return dict(sorted(nodes.items()))
@@ -90,7 +96,7 @@ def wait_for_nodes(roster: Roster, grid: Grid, at_least: int, timeout: float, ev
     deadline = time.monotonic() + timeout
     seen = -1
     while True:
-        nodes = roster.nodes(grid)
+        nodes = roster.nodes(grid, strict=everyone)
         needed = max(1, at_least, roster.clients if everyone else 0)
         if len(nodes) >= needed:
             return nodes

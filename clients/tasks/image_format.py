@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from clients.tasks.task import Examples
+from clients.tasks.parquet import Columns, read_columns
+from clients.tasks.task import Examples, class_indexes
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,17 @@ class ImageFormat:
     image_column: str = "image"
     label_column: str = "label"
 
+    @property
+    def columns(self) -> Columns:
+        """Where a parquet file has the images and labels."""
+        return Columns((self.image_column,), self.label_column, self.num_classes)
+
+    def read(self, dataset: Any, origin: str, rows: np.ndarray | None) -> Examples:
+        """The given rows of a parquet data set in their order (all of them for None), decoded."""
+        table = read_columns(dataset, self.columns, origin, rows)
+        pixels = self.decode(table[self.image_column].to_pylist(), origin)
+        return self.examples(pixels, table[self.label_column].to_numpy(), origin)
+
     def examples(self, pixels: np.ndarray, labels: np.ndarray, origin: str) -> Examples:
         """Checked examples of pixels (n, c, h, w) uint8 and labels (n,); `origin` opens what errors say."""
         if pixels.dtype != np.uint8:
@@ -36,16 +48,7 @@ class ImageFormat:
             raise ValueError(f"{origin}: {len(pixels)} images but labels of shape {labels.shape}")
         if len(pixels) and pixels.max() > self.max_value:
             raise ValueError(f"{origin}: a pixel is {pixels.max()}, must be 0 to {self.max_value}")
-        return Examples(torch.from_numpy(pixels), torch.from_numpy(self.labels(labels, origin)))
-
-    def labels(self, labels: np.ndarray, origin: str) -> np.ndarray:
-        """Labels as int64, refused unless integers in range."""
-        if not np.issubdtype(labels.dtype, np.integer):
-            raise ValueError(f"{origin}: labels are {labels.dtype}, must be integers")
-        wrong = labels[(labels < 0) | (labels >= self.num_classes)]
-        if len(wrong):
-            raise ValueError(f"{origin}: a label is {wrong[0]}, must be 0 to {self.num_classes - 1}")
-        return labels.astype(np.int64)
+        return Examples(torch.from_numpy(pixels), torch.from_numpy(class_indexes(labels, self.num_classes, origin)))
 
     def channels_first(self, pixels: np.ndarray, origin: str) -> np.ndarray:
         """Images of shape (n, h, w), (n, c, h, w) or (n, h, w, c) as (n, c, h, w)."""

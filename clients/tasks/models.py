@@ -2,10 +2,10 @@
 
 from typing import Final
 
-import torch
 from torch import Tensor, nn
 
 from clients.tasks.resnet import STEMS, resnet
+from clients.tasks.seeded import seeded
 
 _RESNET_DEPTHS: Final = {"resnet8": 8, "resnet18": 18}
 MODELS: Final = ("cnn", *_RESNET_DEPTHS)
@@ -54,9 +54,7 @@ def build_image_model(model: str, stem: str, in_channels: int, num_classes: int,
     `stem` matters to the ResNets only.
     """
     check_model(model, stem)
-    with torch.random.fork_rng(devices=[]):
-        # Not torch.manual_seed, which would reach the generators of accelerators as well.
-        torch.default_generator.manual_seed(seed)
+    with seeded(seed):
         if model in _RESNET_DEPTHS:
             return resnet(_RESNET_DEPTHS[model], num_classes, in_channels, stem)
         return SmallConvNet(in_channels, num_classes)

@@ -1,20 +1,21 @@
-"""Image data sets in parquet: from the Hugging Face hub, a folder in the hub's layout, or a device's own.
+"""Data sets in parquet: from the Hugging Face hub, a folder in the hub's layout, or a device's own.
 
 Everything becomes a `pyarrow.dataset.Dataset`, which reads only the columns and rows that are asked for.
 Local files are read directly: `datasets` would first write a second copy of them to its cache.
 """
 
 import logging
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from clients.tasks.image_format import ImageFormat
 from clients.tasks.partition import Table
-from clients.tasks.task import Examples
+from clients.tasks.task import class_indexes
 
 
 @contextmanager
@@ -56,13 +57,19 @@ def open_folder(path: str, split: str, hub: str) -> Any:
         raise ValueError(
             f"task.data={path}: {wrong}; give a folder of parquet files, or leave it out to load {hub} from the hub"
         )
-    pattern = f"{split}*.parquet"
-    files = sorted(folder.glob(pattern)) or sorted(folder.glob(f"*/{pattern}"))
+    files = files_of_split(folder, split) or files_of_split(folder, split, below="*/")
     if not files:
-        raise ValueError(f"task.data={path}: no file {pattern} in it; its files must be named by split")
+        raise ValueError(f"task.data={path}: no file {split}*.parquet in it; its files must be named by split")
     if len({file.parent for file in files}) > 1:
-        raise ValueError(f"task.data={path}: {pattern} in more than one folder below it; give one of those")
+        raise ValueError(f"task.data={path}: {split}*.parquet in more than one folder below it; give one of those")
     return open_files(files, f"task.data={path}")
+
+
+def files_of_split(folder: Path, split: str, below: str = "") -> list[Path]:
+    """The parquet files whose names begin with the split's, or else have it as a word (news-train.parquet)."""
+    files = sorted(folder.glob(f"{below}*.parquet"))
+    named = [file for file in files if file.stem.startswith(split)]
+    return named or [file for file in files if split in re.split(r"[\W_]+", file.stem)]
 
 
 def open_files(files: list[Path], origin: str) -> Any:
@@ -75,34 +82,41 @@ def open_files(files: list[Path], origin: str) -> Any:
         raise ValueError(f"{origin}: not readable as parquet ({str(error).splitlines()[0]})") from error
 
 
-def check_columns(dataset: Any, image_format: ImageFormat, origin: str) -> None:
-    """Refuse a data set without the image or the label column, naming those that are there."""
-    for column in (image_format.image_column, image_format.label_column):
-        if column not in dataset.schema.names:
+@dataclass(frozen=True)
+class Columns:
+    """Where a data set has what: the columns of an example's inputs, and of its label, 0 to num_classes - 1."""
+
+    inputs: tuple[str, ...]
+    label: str
+    num_classes: int
+
+
+def check_columns(dataset: Any, names: Iterable[str], origin: str) -> None:
+    """Refuse a data set without one of these columns, naming those that are there."""
+    for name in names:
+        if name not in dataset.schema.names:
             there = ", ".join(dataset.schema.names)
-            raise ValueError(f"{origin}: no column {column}; the columns are: {there}")
+            raise ValueError(f"{origin}: no column {name}; the columns are: {there}")
 
 
-def read_table(dataset: Any, image_format: ImageFormat, origin: str) -> Table:
-    """Labels, and every other complete column of integers or strings (possible ids); no image is read."""
+def read_table(dataset: Any, columns: Columns, origin: str) -> Table:
+    """Labels, and every other complete column of integers or strings (possible ids); no input is read."""
     from pyarrow import types
 
-    check_columns(dataset, image_format, origin)
+    check_columns(dataset, (*columns.inputs, columns.label), origin)
     light = [
         entry.name
         for entry in dataset.schema
-        if entry.name not in (image_format.image_column, image_format.label_column)
+        if entry.name not in (*columns.inputs, columns.label)
         and (types.is_integer(entry.type) or types.is_string(entry.type) or types.is_large_string(entry.type))
     ]
-    table = dataset.to_table(columns=[image_format.label_column, *light])
-    labels = image_format.labels(table[image_format.label_column].to_numpy(), origin)
+    table = dataset.to_table(columns=[columns.label, *light])
+    labels = class_indexes(table[columns.label].to_numpy(), columns.num_classes, origin)
     return Table(labels, {name: table[name].to_numpy() for name in light if not table[name].null_count})
 
 
-def read_examples(dataset: Any, image_format: ImageFormat, origin: str, rows: np.ndarray | None) -> Examples:
-    """The given rows in their order (all of them for None), decoded."""
-    check_columns(dataset, image_format, origin)
-    columns = [image_format.image_column, image_format.label_column]
-    table = dataset.to_table(columns=columns) if rows is None else dataset.take(rows, columns=columns)
-    pixels = image_format.decode(table[image_format.image_column].to_pylist(), origin)
-    return image_format.examples(pixels, table[image_format.label_column].to_numpy(), origin)
+def read_columns(dataset: Any, columns: Columns, origin: str, rows: np.ndarray | None) -> Any:
+    """Inputs and labels of the given rows in their order (all of them for None), as a `pyarrow.Table`."""
+    names = [*columns.inputs, columns.label]
+    check_columns(dataset, names, origin)
+    return dataset.to_table(columns=names) if rows is None else dataset.take(rows, columns=names)

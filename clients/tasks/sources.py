@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from clients.tasks.image_format import ImageFormat
-from clients.tasks.parquet import open_folder, open_hub, read_examples, read_table
+from clients.tasks.parquet import Columns
+from clients.tasks.parquet_source import ParquetSource
 from clients.tasks.partition import Table
 from clients.tasks.task import Examples
 
@@ -79,46 +80,24 @@ class Digits:
 
 
 @dataclass(frozen=True)
-class ParquetImages:
-    """A data set in the hub's parquet layout, from the folder `path` or, without one, from the hub.
-
-    With a path the hub is never asked. Only the rows that are asked for are decoded: where each message is a
-    new process, decoding a whole data set would cost more than training on a part of it.
+class ParquetImages(ParquetSource):
+    """Images in the hub's parquet layout; only the rows that are asked for are decoded.
 
     Attributes:
-        hub: name on the Hugging Face hub, such as uoft-cs/cifar10.
         image_format: shape, classes and column names.
-        path: local folder, or None.
-        train_split: name of the training split, with which local files begin.
-        test_split: the same for the test split.
     """
 
-    hub: str
     image_format: ImageFormat
-    path: str | None = None
-    train_split: str = "train"
-    test_split: str = "test"
 
     @property
-    def _origin(self) -> str:
-        return self.hub if self.path is None else f"task.data={self.path}"
-
-    def _open(self, split: str) -> Any:
-        return open_hub(self.hub, split) if self.path is None else open_folder(self.path, split, self.hub)
-
-    @cached_property
-    def _train(self) -> Any:
-        return self._open(self.train_split)
-
-    @cached_property
-    def table(self) -> Table:
-        """Labels and id columns of the training set."""
-        return read_table(self._train, self.image_format, self._origin)
+    def columns(self) -> Columns:
+        """The image format's."""
+        return self.image_format.columns
 
     def train_examples(self, rows: np.ndarray) -> Examples:
         """These rows of the training set, in this order."""
-        return read_examples(self._train, self.image_format, self._origin, rows)
+        return self.image_format.read(self.train, self.origin, rows)
 
     def test_examples(self) -> Examples:
         """The whole test set."""
-        return read_examples(self._open(self.test_split), self.image_format, self._origin, rows=None)
+        return self.image_format.read(self.open(self.test_split), self.origin, rows=None)

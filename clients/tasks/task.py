@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -23,6 +24,16 @@ class Examples:
 
     def __len__(self) -> int:
         return len(self.targets)
+
+
+def class_indexes(labels: np.ndarray, num_classes: int, origin: str) -> np.ndarray:
+    """Labels as int64, refused unless integers in range; `origin` opens what errors say."""
+    if not np.issubdtype(labels.dtype, np.integer):
+        raise ValueError(f"{origin}: labels are {labels.dtype}, must be integers")
+    wrong = labels[(labels < 0) | (labels >= num_classes)]
+    if len(wrong):
+        raise ValueError(f"{origin}: a label is {wrong[0]}, must be 0 to {num_classes - 1}")
+    return labels.astype(np.int64)
 
 
 class Task(Protocol):

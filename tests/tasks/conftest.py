@@ -4,6 +4,7 @@ import io
 import os
 from pathlib import Path
 
+import datasets
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
@@ -37,14 +38,24 @@ def real_data():
 
 
 @pytest.fixture
-def write_parquet():
+def write_table():
+    """Write columns to a parquet file, its folder too."""
+
+    def write(path, **columns):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pa.parquet.write_table(pa.table(columns), path, row_group_size=4)
+        return path
+
+    return write
+
+
+@pytest.fixture
+def write_parquet(write_table):
     """Write encoded images and columns as the hub does: `image` cells are {bytes, path}."""
 
     def write(path, pixels, image_column="img", **columns):
         cells = [{"bytes": encode(image), "path": None} for image in pixels]
-        path.parent.mkdir(parents=True, exist_ok=True)
-        pa.parquet.write_table(pa.table({image_column: cells, **columns}), path, row_group_size=4)
-        return path
+        return write_table(path, **{image_column: cells}, **columns)
 
     return write
 
@@ -54,6 +65,16 @@ def encode(image):
     buffer = io.BytesIO()
     Image.fromarray(image).save(buffer, format="PNG")
     return buffer.getvalue()
+
+
+@pytest.fixture
+def no_hub(monkeypatch):
+    """Loading from the hub fails the test."""
+
+    def refuse(*_, **__):
+        raise AssertionError("the hub was asked")
+
+    monkeypatch.setattr(datasets, "load_dataset", refuse)
 
 
 @pytest.fixture

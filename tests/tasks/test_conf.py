@@ -7,9 +7,10 @@ from hydra.errors import InstantiationException
 from omegaconf import OmegaConf
 
 from clients.tasks.images import ImageTask
+from clients.tasks.text import TextTask
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
-IMAGE_TASKS = ["digits", "cifar10"]
+TASKS = {"digits": ImageTask, "cifar10": ImageTask, "agnews": TextTask, "sogou": TextTask}
 PARTITIONS = sorted(path.stem for path in (CONF / "partition").glob("*.yaml"))
 
 
@@ -18,11 +19,11 @@ def test_the_partitions_are_there():
 
 
 @pytest.mark.parametrize("partition", PARTITIONS)
-@pytest.mark.parametrize("name", IMAGE_TASKS)
+@pytest.mark.parametrize("name", TASKS)
 def test_every_combination_constructs(make_task, name, partition):
     column = ["partition.column=writer"] if partition == "natural" else []
     task = make_task(f"task={name}", f"partition={partition}", "seed=7", *column)
-    assert isinstance(task, ImageTask)
+    assert isinstance(task, TASKS[name])
     assert (task.name, task.seed, task.clients) == (name, 7, 10)
     assert type(task.partition).__name__.lower() == partition
 
@@ -39,9 +40,28 @@ def test_defaults_of_cifar10_are_the_papers(compose_config):
     assert (task.model, task.stem, task.flip, task.rotation) == ("resnet8", "imagenet", True, 15)
 
 
-def test_the_path_reaches_the_source(make_task):
-    task = make_task("task=cifar10", "task.data='/some where'")
+def test_defaults_of_ag_news_are_the_papers(compose_config):
+    task = compose_config("task=agnews").task
+    assert (task.hidden, task.heads, task.feedforward, task.layers) == (200, 2, 200, 3)
+    assert (task.dropout, task.max_length, task.min_count, task.tokens) == (0.1, 512, 5, "words")
+
+
+def test_sogou_differs_in_its_data_alone(compose_config):
+    news, sogou = compose_config("task=agnews").task, compose_config("task=sogou").task
+    assert {key for key in news if news[key] != sogou[key]} == {"name", "source"}
+    assert (sogou.source.hub, sogou.source.num_classes) == ("community-datasets/sogou_news", 5)
+    assert sogou.source.text_columns == ["title", "content"]
+
+
+@pytest.mark.parametrize("name", ["cifar10", "agnews", "sogou"])
+def test_the_path_reaches_the_source(make_task, name):
+    task = make_task(f"task={name}", "task.data='/some where'")
     assert task.data == task.source.path == "/some where"
+
+
+def test_a_row_filter_reaches_the_source(make_task):
+    task = make_task("task=agnews", "task.where={source: iid5k}")
+    assert task.where == task.source.where == {"source": "iid5k"}
 
 
 def test_overrides_of_a_partition_reach_it(make_task):

@@ -33,14 +33,6 @@ def folder(tmp_path, write_parquet, colours):
     return place
 
 
-@pytest.fixture
-def no_hub(monkeypatch):
-    def refuse(*_, **__):
-        raise AssertionError("the hub was asked")
-
-    monkeypatch.setattr(datasets, "load_dataset", refuse)
-
-
 def chw(images):
     return torch.from_numpy(images.transpose(0, 3, 1, 2).copy())
 
@@ -94,7 +86,7 @@ def test_local_files_are_read_without_the_datasets_library(folder):
         "import sys, numpy as np\n"
         "from clients.tasks.image_format import ImageFormat\n"
         "from clients.tasks.sources import ParquetImages\n"
-        f"s = ParquetImages('h', ImageFormat((3, 32, 32), 10, image_column='img'), {str(folder)!r})\n"
+        f"s = ParquetImages('h', ImageFormat((3, 32, 32), 10, image_column='img'), path={str(folder)!r})\n"
         "s.table; s.train_examples(np.array([0]))\n"
         "heavy = {'datasets', 'flwr_datasets', 'torchvision', 'sklearn'} & set(sys.modules)\n"
         "assert not heavy, heavy"
@@ -164,7 +156,7 @@ def test_a_folder_without_test_files_says_so_when_they_are_needed(tmp_path, writ
 
 def test_the_hub_gives_the_same_as_files(folder, colours, monkeypatch):
     features = datasets.Features({"img": datasets.Image(), "label": datasets.ClassLabel(num_classes=10)})
-    cells = [{"bytes": cell["bytes"], "path": None} for cell in source(folder)._train.to_table()["img"].to_pylist()]
+    cells = [{"bytes": cell["bytes"], "path": None} for cell in source(folder).train.to_table()["img"].to_pylist()]
     hub = datasets.Dataset.from_dict({"img": cells, "label": list(range(10))}, features=features)
     asked = []
     monkeypatch.setattr(datasets, "load_dataset", lambda name, split: asked.append((name, split)) or hub)

@@ -1,0 +1,91 @@
+"""Labelled texts in parquet: from the Hugging Face hub, a folder in the hub's layout, or a device's own."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from clients.tasks.device_files import device_files
+from clients.tasks.parquet import Columns, check_columns, open_files, read_columns
+from clients.tasks.parquet_source import ParquetSource
+from clients.tasks.task import class_indexes
+
+
+class Texts(NamedTuple):
+    """Texts and their labels (n,) int64."""
+
+    texts: list[str]
+    labels: np.ndarray
+
+
+@dataclass(frozen=True)
+class ParquetTexts(ParquetSource):
+    """A text data set in the hub's parquet layout.
+
+    Attributes:
+        num_classes: labels run from 0 to num_classes - 1.
+        text_columns: columns of text that are joined, in this order, to be one text.
+        label_column: column of integer labels.
+        where: a column and the value that a training row must have in it to be used; None: all rows.
+    """
+
+    num_classes: int
+    text_columns: Sequence[str] = ("text",)
+    label_column: str = "label"
+    where: Mapping[str, str | int] | None = None
+
+    def __post_init__(self) -> None:
+        if not self.text_columns:
+            raise ValueError("task.source.text_columns=[]: must name one column or more")
+
+    @property
+    def columns(self) -> Columns:
+        """The text and label columns."""
+        return Columns(tuple(self.text_columns), self.label_column, self.num_classes)
+
+    @cached_property
+    def train(self) -> Any:
+        """The training split, opened once; only the rows that `where` chooses."""
+        import pyarrow
+        import pyarrow.dataset
+
+        dataset = self.open(self.train_split)
+        if not self.where:
+            return dataset
+        check_columns(dataset, self.where, self.origin)
+        for column, value in self.where.items():
+            dataset = dataset.filter(pyarrow.dataset.field(column) == value)
+        given = f"task.where={dict(self.where)}"
+        try:
+            found = dataset.count_rows()
+        except pyarrow.ArrowException as error:
+            raise ValueError(f"{given}: {self.origin} holds values of another type there") from error
+        if not found:
+            raise ValueError(f"{given}: {self.origin} has no such training row")
+        return dataset
+
+    def train_texts(self, rows: np.ndarray | None = None) -> Texts:
+        """These rows of the training set in this order, or all of them."""
+        return self._read(self.train, self.origin, rows)
+
+    def test_texts(self) -> Texts:
+        """The whole test set."""
+        return self._read(self.open(self.test_split), self.origin, None)
+
+    def device_texts(self, path: str) -> Texts:
+        """All texts in a device's parquet file or folder of them; errors begin with the path."""
+        return self._read(open_files(device_files(path, ".parquet"), path), path, None)
+
+    def _read(self, dataset: Any, origin: str, rows: np.ndarray | None) -> Texts:
+        from pyarrow import types
+
+        table = read_columns(dataset, self.columns, origin, rows)
+        for column in self.text_columns:
+            kind = table.schema.field(column).type
+            if not (types.is_string(kind) or types.is_large_string(kind)):
+                raise ValueError(f"{origin}: column {column} holds {kind}, must be text")
+        parts = [table[column].fill_null("").to_pylist() for column in self.text_columns]
+        labels = class_indexes(table[self.label_column].to_numpy(), self.num_classes, origin)
+        return Texts([" ".join(cells) for cells in zip(*parts, strict=True)], labels)

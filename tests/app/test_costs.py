@@ -1,0 +1,49 @@
+"""A schedule's costs without training: the FedPart paper's figures, and a real run's."""
+
+import pytest
+
+from app.config import compose
+from app.costs import cost_of, main
+from tests.runs import merged, play
+
+
+@pytest.mark.parametrize(
+    ("experiment", "uplink", "macs"),
+    # Paper: (25 + 100/10) / 125 = 28.0 % and (15 + 126/21) / 141 = 14.9 %. MACs: benchmarks/bench_partial.py agrees.
+    [
+        ("fedpart_resnet8_cifar10", (25 + 100 / 10) / 125, 0.60),
+        ("fedpart_resnet18_cifar100", (15 + 126 / 21) / 141, 0.56),
+    ],
+)
+def test_the_papers_schedules(experiment, uplink, macs):
+    cost = cost_of(compose([f"experiment={experiment}"]))
+    assert cost.up / cost.dense == pytest.approx(uplink, abs=1e-12)
+    assert cost.macs / cost.macs_dense == pytest.approx(macs, abs=0.005)
+    assert cost.down > cost.up  # the first partial round of each cycle has to send the full model down
+
+
+def test_fedavg_costs_what_dense_training_costs():
+    cost = cost_of(compose(["strategy=fedavg", "rounds=3"]))
+    assert cost.up == cost.down == cost.dense
+    assert cost.macs == cost.macs_dense
+    assert cost.partial_rounds == 0
+
+
+def test_without_slices_down_goes_the_full_model():
+    cost = cost_of(compose(["downlink=full"]))
+    assert cost.down == cost.dense
+
+
+def test_macs_are_those_that_a_client_reports(tmp_path):
+    """Three clients of 40 examples: a run's MACs are the schedule's for one example, 120 times. Two epochs: cached."""
+    overrides = ("rounds=8", "client.epochs=2")
+    run, cost = play(tmp_path, *overrides), cost_of(compose(merged(*overrides)))
+    assert sum(row["macs"] for row in run.rows) == cost.macs * 120
+    assert sum(row["macs_dense"] for row in run.rows) == cost.macs_dense * 120
+
+
+def test_the_command_prints_a_table_and_names_mistakes(capsys):
+    assert main(["rounds=6"]) == 0
+    assert "bytes up, per client" in capsys.readouterr().out
+    assert main(["rounds=0"]) == 2
+    assert capsys.readouterr().err == "fedslice: rounds=0: input should be greater than or equal to 1\n"
