@@ -11,6 +11,7 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from app.config import CONF, HYDRA_VERSION_BASE, ConfigError, check, make, one_line
+from app.console import LOG
 from app.server_app import build_strategy
 from strategies.cohort import RunFailed
 from strategies.roster import SimulatedRoster
@@ -37,6 +38,7 @@ def main() -> int:
     @hydra.main(version_base=HYDRA_VERSION_BASE, config_path=str(CONF), config_name="config")
     def job(cfg: DictConfig) -> None:
         nonlocal worst
+        LOG.disabled = False  # Hydra's quiet logging silences all loggers that are there, ours too
         worst = max(worst, play(cfg))
 
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises instead of printing a page and exiting

@@ -33,6 +33,7 @@ class RunConsole:
         self._bar.start()
         self._handler = _Lines(self._console)
         LOG.addHandler(self._handler)
+        self._log_as_before = (LOG.level, LOG.propagate)
         LOG.setLevel(logging.INFO)
         LOG.propagate = False
 
@@ -48,9 +49,11 @@ class RunConsole:
         self._console.print(round_line(row, self.rounds))
 
     def close(self) -> None:
-        """Take the bar away."""
+        """Take the bar away, and leave the logger as it was."""
         self._bar.stop()
         LOG.removeHandler(self._handler)
+        level, LOG.propagate = self._log_as_before
+        LOG.setLevel(level)
 
 
 def round_line(row: dict[str, Any], rounds: int) -> str:

@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 
 from app.config import ConfigError, check, compose, from_run_config, make, to_yaml
 from app.server_app import build_strategy
-from clients.tasks.images import ImageTask
+from clients.tasks.vocabulary import build_vocabulary
 from strategies.fedavg import FedAvgStrategy
 from strategies.roster import SimulatedRoster
 from tests.runs import ROOT
@@ -49,30 +49,39 @@ def paired():
             yield tuple(chosen.get(name) or next(turn[name]) for name in CROSSED)
 
 
-def compose_and_construct(chosen):
+@pytest.fixture(scope="module")
+def vocabulary(tmp_path_factory):
+    """A file, without which a text task would read its data to build its model."""
+    path = str(tmp_path_factory.mktemp("vocabulary") / "vocabulary.txt")
+    build_vocabulary(["a few words", "a few more words"], "words", 1).write(path, "of a test")
+    return path
+
+
+def compose_and_construct(chosen, vocabulary):
     choices = dict(zip(CROSSED, chosen, strict=True))
     overrides = [f"{name}={choice}" for name, choice in choices.items()] + MANDATORY.get(choices["partition"], [])
     cfg = compose([*overrides, "task.clients=2", "seed=3"])
+    if "vocabulary" in cfg.task:
+        cfg.task.vocabulary = vocabulary
     task = make(cfg, "task")
     strategy = build_strategy(cfg, task, SimulatedRoster(task.clients))
     assert isinstance(strategy, FedAvgStrategy)
     assert (task.clients, task.seed, strategy.cohort.seed) == (2, 3, 3)
-    if isinstance(task, ImageTask):
-        assert type(task.partition).__name__.lower() == choices["partition"]
+    assert type(task.partition).__name__.lower() == choices["partition"]
     assert callable(make(cfg, "runtime").run)
     assert strategy.plan(1).round == 1
 
 
 @pytest.mark.parametrize("chosen", sorted(set(paired())), ids="-".join)
-def test_every_pair_composes_and_constructs(chosen, no_network):
+def test_every_pair_composes_and_constructs(chosen, no_network, vocabulary):
     """Nothing is read or downloaded for it, whatever the task."""
-    compose_and_construct(chosen)
+    compose_and_construct(chosen, vocabulary)
 
 
 @pytest.mark.slow
-def test_every_combination_composes_and_constructs(no_network):
+def test_every_combination_composes_and_constructs(no_network, vocabulary):
     for chosen in set(product(*(GROUPS[name] for name in CROSSED))) - set(paired()):
-        compose_and_construct(chosen)
+        compose_and_construct(chosen, vocabulary)
 
 
 def test_every_other_group_composes():

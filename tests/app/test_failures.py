@@ -1,5 +1,7 @@
 """A run that did not do its work says so; one that lost some clients goes on and names them."""
 
+import logging
+
 import pytest
 
 from clients.numpy_client import FederatedClient
@@ -80,6 +82,21 @@ def test_clients_with_too_few_examples_are_named(tmp_path):
     assert run.rows[1]["failed"] > 0
     assert run.rows[1]["completed"] + run.rows[1]["failed"] == 12
     assert all("at least 2 are needed" in reason for reason in run.rows[1]["reasons"].values())
+
+
+def test_whoever_fails_is_named_on_the_console(failing, cli):
+    failing(lambda partition, server_round: partition == 1)
+    status, out, complaint = cli(*merged("rounds=1"))
+    assert (status, complaint) == (0, "")
+    assert "FedPartStrategy: " in out.splitlines()[0]
+    assert "round 1: client 1 left out: RuntimeError: out of memory" in out.splitlines()
+
+
+def test_the_logger_is_left_as_it_was(tmp_path):
+    log = logging.getLogger("fedslice")
+    before = (log.level, log.propagate, list(log.handlers))
+    play(tmp_path, "rounds=1")
+    assert (log.level, log.propagate, log.handlers) == before
 
 
 def test_a_sweeps_status_is_its_worst(failing, cli):
