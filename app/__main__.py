@@ -27,7 +27,6 @@ def play(cfg: DictConfig) -> int:
     except (ConfigError, RunFailed, ValueError) as error:
         print(f"fedslice: {error}", file=sys.stderr)
         return 2 if isinstance(error, ConfigError) else 1
-    print(f"report: {run_dir / 'report.html'}")
     return 0
 
 

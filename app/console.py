@@ -71,6 +71,14 @@ def round_line(row: dict[str, Any], rounds: int) -> str:
     return "  ".join([*parts, *lost])
 
 
+def closing_line(summary: dict[str, Any]) -> str:
+    """What a run reached and what that cost, in one line."""
+    down, up = size(summary["bytes_down_total"]), size(summary["bytes_up_total"])
+    of_dense = [f"{summary[name]:.1%} of dense" for name in ("ratio_bytes", "ratio_macs")]
+    best = f"best accuracy {summary['best_accuracy']:.4f} in round {summary['best_round']}"
+    return f"{best}; {up} up and {down} down, {of_dense[0]}; multiply-accumulates {of_dense[1]}"
+
+
 def size(nbytes: float) -> str:
     """Bytes for people: 1 kB is 1,000 bytes."""
     for unit in ("B", "kB", "MB", "GB"):

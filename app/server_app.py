@@ -14,7 +14,7 @@ from omegaconf import DictConfig
 from app import checkpoint
 from app.checkpoint import Checkpoint
 from app.config import ConfigError, from_run_config, make, plain
-from app.console import RunConsole
+from app.console import RunConsole, closing_line
 from app.grids import StreamingGrid
 from app.mismatch import add_steps
 from app.report import write_report
@@ -102,8 +102,9 @@ def serve(cfg: DictConfig, grid: Grid, run_dir: Path, runtime: str) -> None:
     _check_work(record, cfg.cohort.min_clients)
     if strange := not_finite(strategy.weights):
         raise RunFailed(f"the final model is not finite: NaN or infinity in {strange}")
-    record.finish(strategy.weights)
+    summary = record.finish(strategy.weights)
     write_report([run_dir], run_dir / "report.html")
+    print(closing_line(summary), f"report: {run_dir / 'report.html'}", sep="\n", flush=True)
 
 
 def _check_work(record: RunRecord, needed: int) -> None:

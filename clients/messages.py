@@ -6,6 +6,7 @@ weight is what is serialised: the packed bytes and the records beside them, inde
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
@@ -75,7 +76,7 @@ def read_order(content: RecordDict) -> Order:
         raise ValueError(f"the server's order lacks {missing}")
     base = config.get("base")
     return Order(
-        weights=_weights(content),
+        weights=dict(_unpacked_order(_packed(content))),
         plan=plan,
         partition=int(config["partition"]),
         clients=int(config["clients"]),
@@ -135,7 +136,7 @@ def read_reply(content: RecordDict, most: int | None = None) -> Reply:
     if fractions:
         raise ValueError(f"{fractions[0]}={metrics[fractions[0]]}: must be an integer")
     return Reply(
-        weights=_weights(content, most),
+        weights=_unpacked(_packed(content), most),
         examples=metrics["examples"],
         loss=float(metrics["loss"]),
         macs=metrics["macs"],
@@ -164,10 +165,20 @@ def records_nbytes(content: RecordDict) -> int:
     return sum(len(record.deflate()) for record in records)
 
 
-def _weights(content: RecordDict, most: int | None = None) -> Weights:
+@lru_cache(maxsize=1)
+def _unpacked_order(data: bytes) -> Weights:
+    """Clients that one process plays are mostly sent the same bytes; unpacked once, for arrays are read-only."""
+    return _unpacked(data)
+
+
+def _unpacked(data: bytes, most: int | None = None) -> Weights:
+    payload = Payload.from_bytes(data)
+    return unpack(payload.arrays, payload.header, most)
+
+
+def _packed(content: RecordDict) -> bytes:
     record = content.array_records.get(MODEL)
     array = None if record is None else record.get(MODEL)
     if array is None or array.stype != _STYPE:
         raise ValueError(f"no packed model in a message with {sorted(content)}")
-    payload = Payload.from_bytes(array.data)
-    return unpack(payload.arrays, payload.header, most)
+    return array.data

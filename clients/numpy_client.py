@@ -174,7 +174,8 @@ class FederatedClient(NumPyClient):
 
     def _macs_of_objective(self, previous: int) -> int:
         """Multiply-accumulates of the other models that the objective asks: the received and previous ones."""
-        return self._inference_macs() * self.training.epochs * self.objective.models(previous)
+        models = self.objective.models(previous)
+        return self._inference_macs() * self.training.epochs * models if models else 0
 
     def _inference_macs(self) -> int:
         """Multiply-accumulates of one forward pass over all examples."""
