@@ -12,7 +12,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from app.config import CONF, HYDRA_VERSION_BASE, ConfigError, check, make, one_line
 from app.console import LOG
-from app.server_app import build_strategy
+from app.serve import build_strategy
 from strategies.cohort import RunFailed
 from strategies.roster import SimulatedRoster
 

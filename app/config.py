@@ -118,7 +118,7 @@ def make(cfg: DictConfig, key: str, **extra: Any) -> Any:
         if not isinstance(cause, ValueError):
             raise
         # A part of the task may be a section of its own, and then names its key in full.
-        named = str(cause).split(".", 1)[0] in cfg
+        named = re.split(r"[.:=]", str(cause), maxsplit=1)[0] in cfg
         raise ConfigError(str(cause) if named else f"{key}.{cause}") from None
 
 

@@ -15,7 +15,7 @@ from rich.table import Table as RichTable
 
 from app.config import compose, make
 from app.console import size
-from app.server_app import build_strategy
+from app.serve import build_strategy
 from clients.layers import names_in
 from clients.macs import macs_per_example
 from clients.tasks.task import Task

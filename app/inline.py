@@ -7,7 +7,7 @@ from omegaconf import DictConfig
 from app import checkpoint, client_app
 from app.config import to_yaml
 from app.grids import InlineGrid
-from app.server_app import serve
+from app.serve import serve
 from clients.memory import Memory
 
 

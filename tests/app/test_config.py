@@ -9,7 +9,7 @@ import yaml
 from omegaconf import OmegaConf
 
 from app.config import ConfigError, check, compose, from_run_config, make, to_yaml
-from app.server_app import build_strategy
+from app.serve import build_strategy
 from clients.tasks.vocabulary import build_vocabulary
 from strategies.fedavg import FedAvgStrategy
 from strategies.roster import SimulatedRoster

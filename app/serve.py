@@ -1,0 +1,130 @@
+"""Playing a run over any grid: build it from its configuration, evaluate and record each round, conclude."""
+
+import logging
+import time
+from pathlib import Path
+
+import torch
+from flwr.app import ArrayRecord
+from flwr.serverapp import Grid
+from omegaconf import DictConfig
+
+from app import checkpoint
+from app.checkpoint import Checkpoint
+from app.config import ConfigError, make, plain
+from app.console import RunConsole, closing_line
+from app.grids import StreamingGrid
+from app.mismatch import add_steps
+from app.report import write_report
+from app.run_record import RunRecord
+from clients.evaluation import evaluate
+from clients.numpy_client import shared
+from clients.tasks.task import Examples, Task
+from clients.weights import load_weights, not_finite, weights_of
+from strategies.cohort import Cohort, RunFailed
+from strategies.cost import RoundReport
+from strategies.fedavg import FedAvgStrategy
+from strategies.roster import DeviceRoster, Roster, SimulatedRoster
+
+
+def serve(cfg: DictConfig, grid: Grid, run_dir: Path, runtime: str) -> None:
+    """Play the whole run over `grid` and leave its files in `run_dir`. Raises RunFailed if it cannot."""
+    torch.set_num_threads(cfg.client.threads)
+    logging.getLogger("flwr").setLevel(logging.WARNING)  # the run's own console says what happens
+    task: Task = make(cfg, "task")
+    done = checkpoint.load(Path(cfg.resume), cfg) if cfg.resume else None
+    devices = runtime == "deployment"
+    roster: Roster = DeviceRoster(cfg.cohort.start_timeout) if devices else SimulatedRoster(task.clients)
+    strategy = build_strategy(cfg, task, roster, done)
+    split = None if devices else task.split_statistics()
+    test = task.test_examples()  # what the data forbid shows before any file is written
+    record = RunRecord(run_dir, cfg, runtime, done.rows if done else ())
+    if split is not None:
+        record.save_split(split)
+    watch = RoundWatch(cfg, task, strategy, record, test)
+    try:
+        strategy.start(
+            StreamingGrid(grid, watch.console.reply),
+            ArrayRecord(),  # the strategy itself keeps the model, by name and unpacked
+            num_rounds=cfg.rounds - strategy.last_round,
+            timeout=cfg.cohort.round_timeout,
+            evaluate_fn=watch,
+        )
+    finally:
+        watch.console.close()
+    conclude(record, strategy)
+
+
+class RoundWatch:
+    """Evaluates and records each round; Flower calls it after every one, and with 0 before the first."""
+
+    def __init__(
+        self, cfg: DictConfig, task: Task, strategy: FedAvgStrategy, record: RunRecord, test: Examples
+    ) -> None:
+        self.console = RunConsole(cfg.rounds)
+        self._cfg, self._task, self._strategy, self._record, self._test = cfg, task, strategy, record, test
+        self._model = task.build_model(cfg.seed)
+        self._clock = time.perf_counter()
+
+    def __call__(self, server_round: int, arrays: ArrayRecord) -> None:
+        """Take down the round that is over; nothing for the start of a run that is resumed."""
+        report, strategy = self._strategy.report, self._strategy
+        if report.round < len(self._record.rows):
+            return
+        started = time.perf_counter()
+        loss, accuracy = self._evaluate(report)
+        now = time.perf_counter()
+        report.seconds_server += now - started
+        self.console.round(self._record.add(report, accuracy, loss, now - self._clock))
+        if report.steps:
+            add_steps(self._record.run_dir, report, len(strategy.groups))
+        every = self._cfg.checkpoint.every
+        if every and report.round and report.round % every == 0:
+            state = Checkpoint(strategy.weights, self._record.rows, strategy.state())
+            checkpoint.save(self._record.run_dir, state, self._cfg)
+        self._clock = time.perf_counter()
+
+    def _evaluate(self, report: RoundReport) -> tuple[float, float] | tuple[None, None]:
+        """Loss and accuracy of the global model, in the rounds in which they are asked for."""
+        cfg = self._cfg
+        if report.round % cfg.evaluation.every and report.round != cfg.rounds:
+            return None, None
+        load_weights(self._model, self._strategy.weights)
+        return evaluate(self._model, self._task, self._test, cfg.evaluation.batch_size, cfg.batch_norm)
+
+
+def conclude(record: RunRecord, strategy: FedAvgStrategy) -> None:
+    """Write the summary and the report. Raises RunFailed where the run did not do its work."""
+    needed = strategy.cohort.min_clients
+    if not any(row["completed"] >= needed for row in record.rows[1:]):
+        first = next((f"client {p}: {reason}" for p, reason in record.rows[-1]["reasons"].items()), "nobody replied")
+        raise RunFailed(f"no round had {needed} accepted replies; {first}")
+    if strange := not_finite(strategy.weights):
+        raise RunFailed(f"the final model is not finite: NaN or infinity in {strange}")
+    summary = record.finish(strategy.weights)
+    report = record.run_dir / "report.html"
+    write_report([record.run_dir], report)
+    print(closing_line(summary), f"report: {report}", sep="\n", flush=True)
+
+
+def build_strategy(cfg: DictConfig, task: Task, roster: Roster, done: Checkpoint | None = None) -> FedAvgStrategy:
+    """The strategy that the configuration names, with the initial model or a checkpoint's."""
+    model = task.build_model(cfg.seed)
+    weights = weights_of(model, set(shared(model, cfg.batch_norm)))
+    if done is not None:
+        if done.round >= cfg.rounds:
+            raise ConfigError(f"rounds={cfg.rounds}: must be above {done.round}, which the checkpoint has reached")
+        weights = {name: done.weights[name] for name in weights}
+    cohort: Cohort = make(cfg, "cohort")
+    if isinstance(roster, SimulatedRoster) and cohort.min_clients > roster.clients:
+        raise ConfigError(f"cohort.min_clients={cohort.min_clients}: must be at most {roster.clients}, task.clients")
+    strategy: FedAvgStrategy = make(
+        cfg, "strategy", weights=weights, roster=roster, cohort=cohort,
+        learning_rate=cfg.client.lr, last_round=done.round if done else 0,
+        downlink=cfg.downlink,
+        groups=plain(cfg.groups),
+        diagnostics=cfg.diagnostics,
+    )  # fmt: skip
+    if done is not None:
+        strategy.restore(done.strategy)
+    return strategy
