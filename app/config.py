@@ -4,64 +4,40 @@ Every mistake becomes one line that names the key, the value and what is allowed
 starts. Values are checked against the annotations of the constructor that they are for, and then by it.
 """
 
-import inspect
-import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Any
 
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
 from hydra.errors import HydraException, InstantiationException, OverrideParseException
-from hydra.utils import get_class, instantiate
+from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
-from pydantic_core import SchemaError
+
+from app.schema import Checkpointing, ConfigError, Evaluation, RunSettings, check_targets, check_values
+
+__all__ = [
+    "CONF",
+    "HYDRA_VERSION_BASE",
+    "ConfigError",
+    "check",
+    "compose",
+    "from_run_config",
+    "make",
+    "one_line",
+    "plain",
+    "to_yaml",
+]
 
 CONF = Path(__file__).resolve().parent.parent / "conf"
 HYDRA_VERSION_BASE = "1.3"
-_PASSED = ("weights", "roster", "cohort", "learning_rate", "last_round", "downlink", "groups", "diagnostics")
-"""Parameters of a strategy's constructor that the program itself passes."""
 _READ = ("client.lr", "client.threads", "cohort.start_timeout", "cohort.round_timeout", "task.name", "task.clients")
 """Keys that are read from the configuration, whether or not a constructor could do without them."""
-
-
-class ConfigError(ValueError):
-    """A configuration that cannot run; the message is one line for the person who wrote it."""
-
-
-@dataclass(frozen=True)
-class RunSettings:
-    """The keys at the root of the configuration."""
-
-    rounds: Annotated[int, Field(ge=1)]
-    seed: Annotated[int, Field(ge=0, lt=2**32)]
-    batch_norm: Literal["global", "local"]
-    wire: Literal["lossless"]
-    downlink: Literal["slice", "full"]
-    resume: str | None
-    groups: list[list[str]] | None
-    diagnostics: bool
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """The keys under `evaluation`."""
-
-    every: Annotated[int, Field(ge=1)]
-    batch_size: Annotated[int, Field(ge=1)]
-
-
-@dataclass(frozen=True)
-class Checkpointing:
-    """The keys under `checkpoint`."""
-
-    every: Annotated[int, Field(ge=0)]
 
 
 def compose(overrides: Sequence[str] = ()) -> DictConfig:
@@ -99,10 +75,10 @@ def check(cfg: DictConfig) -> DictConfig:
     _check_there(cfg, *sections)
     for name, schema in (("", RunSettings), ("evaluation", Evaluation), ("checkpoint", Checkpointing)):
         section = values[name] if name else {k: v for k, v in values.items() if k not in sections}
-        _check_values(name, section, schema)
+        check_values(name, section, schema, others=() if name else sections)
         _check_there(cfg, *(f"{name}.{field.name}".lstrip(".") for field in fields(schema)))
     _check_there(cfg, *_READ)
-    _check_targets("", values)
+    check_targets("", values)
     for key in ("client", "cohort", "objective", "runtime", "task"):
         make(cfg, key)
     return cfg
@@ -188,44 +164,3 @@ def _choices(key: str) -> str:
         node, parent = node[part], f"{parent}.{part}".lstrip(".")
     names = sorted(str(name) for name in node if name != "_target_") if OmegaConf.is_dict(node) else []
     return f"{parent or 'the configuration'} has {', '.join(names) or 'no keys'}"
-
-
-def _check_targets(path: str, node: Any) -> None:
-    """Check every node that names a constructor."""
-    if not isinstance(node, dict):
-        return
-    for name, value in sorted(node.items()):  # so that `partition` comes before `task`, which points at it
-        _check_targets(f"{path}.{name}".lstrip("."), value)
-    if "_target_" in node:
-        given = {name: value for name, value in node.items() if not name.startswith("_")}  # _convert_ is Hydra's
-        _check_values(path, given, get_class(node["_target_"]))
-
-
-def _check_values(path: str, given: Mapping[str, Any], schema: type) -> None:
-    """Check values against the annotations of a class's constructor and of the constructors that it extends."""
-    annotations: dict[str, Any] = {}
-    for base in reversed(schema.__mro__):
-        if base is not object and (constructor := vars(base).get("__init__")):
-            hints = get_type_hints(constructor, include_extras=True)
-            annotations.update({name: hints.get(name, Any) for name in inspect.signature(constructor).parameters})
-    for name in ("self", "args", "kwargs", *(_PASSED if path == "strategy" else ())):
-        annotations.pop(name, None)
-    for name, value in given.items():
-        key = f"{path}.{name}".lstrip(".")
-        if name not in annotations:
-            choices = ", ".join([*annotations, *([] if path else _sections())]) or "no keys"
-            raise ConfigError(f"{key}={value}: no such key; {path or 'the configuration'} has {choices}")
-        if not (isinstance(value, dict) and "_target_" in value):
-            _check_value(key, value, annotations[name])
-
-
-def _check_value(key: str, value: Any, annotation: Any) -> None:
-    """Check one value against one annotation, without any conversion."""
-    try:
-        adapter: TypeAdapter[Any] = TypeAdapter(annotation, config=ConfigDict(arbitrary_types_allowed=True))
-        adapter.validate_json(json.dumps(value), strict=True)  # JSON, where a list may stand for a tuple
-    except SchemaError:  # a protocol, which only an object can have
-        raise ConfigError(f"{key}={value}: must be a section with the _target_ that it constructs") from None
-    except ValidationError as error:
-        wanted = "; or ".join(dict.fromkeys(problem["msg"] for problem in error.errors()))
-        raise ConfigError(f"{key}={value}: {wanted[0].lower()}{wanted[1:]}") from None

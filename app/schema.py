@@ -1,0 +1,91 @@
+"""What each key of the configuration may be: constructors are the schema, the rest is listed here."""
+
+import inspect
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, get_type_hints
+
+from hydra.utils import get_class
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic_core import SchemaError
+
+_PASSED = ("weights", "roster", "cohort", "learning_rate", "last_round", "downlink", "groups", "diagnostics")
+"""Parameters of a strategy's constructor that the program itself passes."""
+
+
+class ConfigError(ValueError):
+    """A configuration that cannot run; the message is one line for the person who wrote it."""
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """The keys at the root of the configuration."""
+
+    rounds: Annotated[int, Field(ge=1)]
+    seed: Annotated[int, Field(ge=0, lt=2**32)]
+    batch_norm: Literal["global", "local"]
+    wire: Literal["lossless"]
+    downlink: Literal["slice", "full"]
+    resume: str | None
+    groups: list[list[str]] | None
+    diagnostics: bool
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The keys under `evaluation`."""
+
+    every: Annotated[int, Field(ge=1)]
+    batch_size: Annotated[int, Field(ge=1)]
+
+
+@dataclass(frozen=True)
+class Checkpointing:
+    """The keys under `checkpoint`."""
+
+    every: Annotated[int, Field(ge=0)]
+
+
+def check_targets(path: str, node: Any) -> None:
+    """Check every node that names a constructor."""
+    if not isinstance(node, dict):
+        return
+    for name, value in sorted(node.items()):  # so that `partition` comes before `task`, which points at it
+        check_targets(f"{path}.{name}".lstrip("."), value)
+    if "_target_" in node:
+        given = {name: value for name, value in node.items() if not name.startswith("_")}  # _convert_ is Hydra's
+        check_values(path, given, get_class(node["_target_"]))
+
+
+def check_values(path: str, given: Mapping[str, Any], schema: type, others: Sequence[str] = ()) -> None:
+    """Check values against the annotations of a class's constructor and of the constructors that it extends.
+
+    others: what else may stand there, to be named among the choices.
+    """
+    annotations: dict[str, Any] = {}
+    for base in reversed(schema.__mro__):
+        if base is not object and (constructor := vars(base).get("__init__")):
+            hints = get_type_hints(constructor, include_extras=True)
+            annotations.update({name: hints.get(name, Any) for name in inspect.signature(constructor).parameters})
+    for name in ("self", "args", "kwargs", *(_PASSED if path == "strategy" else ())):
+        annotations.pop(name, None)
+    for name, value in given.items():
+        key = f"{path}.{name}".lstrip(".")
+        if name not in annotations:
+            choices = ", ".join([*annotations, *others]) or "no keys"
+            raise ConfigError(f"{key}={value}: no such key; {path or 'the configuration'} has {choices}")
+        if not (isinstance(value, dict) and "_target_" in value):
+            _check_value(key, value, annotations[name])
+
+
+def _check_value(key: str, value: Any, annotation: Any) -> None:
+    """Check one value against one annotation, without any conversion."""
+    try:
+        adapter: TypeAdapter[Any] = TypeAdapter(annotation, config=ConfigDict(arbitrary_types_allowed=True))
+        adapter.validate_json(json.dumps(value), strict=True)  # JSON, where a list may stand for a tuple
+    except SchemaError:  # a protocol, which only an object can have
+        raise ConfigError(f"{key}={value}: must be a section with the _target_ that it constructs") from None
+    except ValidationError as error:
+        wanted = "; or ".join(dict.fromkeys(problem["msg"] for problem in error.errors()))
+        raise ConfigError(f"{key}={value}: {wanted[0].lower()}{wanted[1:]}") from None
