@@ -22,6 +22,15 @@ def add_steps(run_dir: Path, report: RoundReport, num_groups: int) -> None:
         file.write(json.dumps(row) + "\n")
 
 
+def carry_steps(resumed: Path, run_dir: Path, last_round: int) -> None:
+    """Take over the step sizes up to `last_round` from the run (or a checkpoint in it) that is resumed."""
+    source = (resumed if resumed.is_dir() else resumed.parent.parent) / STEPS_FILE
+    lines = source.read_text().splitlines(keepends=True) if source.is_file() else []
+    kept = [line for line in lines if json.loads(line)["round"] <= last_round]
+    if kept:
+        (run_dir / STEPS_FILE).write_text("".join(kept))
+
+
 def step_ratios(run_dir: Path) -> dict[str, float | None]:
     """Mean over groups and averagings of (size just after / size just before), full and partial rounds apart.
 

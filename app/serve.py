@@ -14,7 +14,7 @@ from app.checkpoint import Checkpoint
 from app.config import ConfigError, make, plain
 from app.console import RunConsole, closing_line
 from app.grids import StreamingGrid
-from app.mismatch import add_steps
+from app.mismatch import add_steps, carry_steps
 from app.report import write_report
 from app.run_record import RunRecord
 from clients.evaluation import evaluate
@@ -41,6 +41,8 @@ def serve(cfg: DictConfig, grid: Grid, run_dir: Path, runtime: str) -> None:
     record = RunRecord(run_dir, cfg, runtime, done.rows if done else ())
     if split is not None:
         record.save_split(split)
+    if done is not None:
+        carry_steps(Path(cfg.resume), run_dir, done.round)
     watch = RoundWatch(cfg, task, strategy, record, test)
     try:
         strategy.start(

@@ -157,3 +157,22 @@ def test_the_file_loads_nothing_from_elsewhere(tmp_path):
     html = report(write_run(tmp_path / "run"))
     assert not re.search(r"<(script|link|img)[^>]*(src|href)=", html)
     assert "default-src 'none'" in html
+
+
+def test_step_sizes_are_drawn_by_group_where_they_were_recorded(tmp_path):
+    """Two iterations in round 1 lie at 0.25 and 0.75; a round in which a group was frozen interrupts its line."""
+    from app.report.runs import Run
+    from app.report.step_charts import step_charts
+
+    run = Run(tmp_path, (), {}, None, None)
+    assert step_charts(run) == []
+    rows = [
+        {"round": 1, "groups": [0, 1], "sizes": [[1.0, 5.0], [2.0, 6.0]]},
+        {"round": 2, "groups": [1], "sizes": [[7.0]]},
+    ]
+    (tmp_path / "steps.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (chart,) = step_charts(run)
+    assert [(trace["x"], trace["y"]) for trace in chart.traces] == [
+        ([0.25, 0.75, 2], [1.0, 2.0, None]),
+        ([0.25, 0.75, 1.5], [5.0, 6.0, 7.0]),
+    ]

@@ -6,6 +6,7 @@ from typing import Any
 from app.report.charts import Chart, Trace, axes, line, round_lines
 from app.report.comparison import NOT_RECORDED, Group
 from app.report.runs import Row, Run
+from app.report.step_charts import step_charts
 
 SPARSE = {
     "sparsity_down": "sparsity as sent to clients",
@@ -20,7 +21,7 @@ SPARSE = {
 def run_charts(run: Run) -> list[Chart]:
     """Everything that is drawn for a run of its own."""
     rows = [row for row in run.rows if row["round"] > 0]
-    charts = [strip(run, "Slices trained"), _bytes(rows), _clients(rows), _seconds(rows)]
+    charts = [strip(run, "Slices trained"), _bytes(rows), _clients(rows), _seconds(rows), *step_charts(run)]
     recorded = {name: series for name in SPARSE if (series := run.series(name))}
     if recorded:
         traces = [line(i, SPARSE[name], list(s), list(s.values())) for i, (name, s) in enumerate(recorded.items())]

@@ -2,7 +2,7 @@
 
 import json
 
-from app.mismatch import STEPS_FILE, add_steps, step_ratios
+from app.mismatch import STEPS_FILE, add_steps, carry_steps, step_ratios
 from strategies.cost import RoundReport
 
 
@@ -34,3 +34,13 @@ def test_the_file_holds_the_mean_over_clients_by_iteration(tmp_path):
     add_steps(tmp_path, report, num_groups=2)
     row = json.loads((tmp_path / STEPS_FILE).read_text())
     assert row == {"round": 1, "phase": "full", "groups": [0, 1], "sizes": [[3.0, 2.0], [6.0, 8.0]]}
+
+
+def test_a_resumed_run_takes_over_the_steps_up_to_its_checkpoint(tmp_path):
+    old, new = tmp_path / "old", tmp_path / "new"
+    (old / "checkpoints").mkdir(parents=True)
+    new.mkdir()
+    for server_round in (1, 2, 3):
+        record(old, server_round, (0,), [[1.0]])
+    carry_steps(old / "checkpoints" / "round-000002.safetensors", new, 2)
+    assert [json.loads(line)["round"] for line in (new / STEPS_FILE).read_text().splitlines()] == [1, 2]
