@@ -9,6 +9,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
+from safetensors import SafetensorError
 
 from app.config import CONF, HYDRA_VERSION_BASE, ConfigError, check, make, one_line
 from app.console import LOG
@@ -24,14 +25,17 @@ def play(cfg: DictConfig) -> int:
         build_strategy(cfg, task, SimulatedRoster(task.clients))
         run_dir = Path(HydraConfig.get().runtime.output_dir).absolute()
         make(cfg, "runtime").run(cfg, run_dir)
-    except (ConfigError, RunFailed, ValueError) as error:
+    except (RunFailed, ValueError, OSError, SafetensorError) as error:
         print(f"fedslice: {error}", file=sys.stderr)
         return 2 if isinstance(error, ConfigError) else 1
     return 0
 
 
 def main() -> int:
-    """The exit status: 0 done, 1 a run did not do its work, 2 a configuration cannot run; of a sweep, the worst."""
+    """The exit status, of a sweep the worst.
+
+    0 done, 1 a run did not do its work, 2 a configuration cannot run, 130 interrupted.
+    """
     worst = 0
 
     @hydra.main(version_base=HYDRA_VERSION_BASE, config_path=str(CONF), config_name="config")
@@ -46,6 +50,12 @@ def main() -> int:
     except (HydraException, OmegaConfBaseException, ValueError) as error:
         print(f"fedslice: {one_line(error, sys.argv[1:])}", file=sys.stderr)
         return 2
+    except OSError as error:
+        print(f"fedslice: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("fedslice: interrupted; resume=RUN_DIRECTORY goes on after its newest checkpoint", file=sys.stderr)
+        return 130
     return worst
 
 

@@ -17,7 +17,10 @@ from safetensors.numpy import save_file
 from app.config import ConfigError
 from clients.weights import Weights
 
-_FREE = ("resume", "rounds", "runtime", "checkpoint", "evaluation", "cohort.start_timeout", "cohort.round_timeout")
+_FREE = (
+    "resume", "rounds", "runtime", "checkpoint", "evaluation", "diagnostics",
+    "cohort.start_timeout", "cohort.round_timeout",
+)  # fmt: skip
 """Keys that may differ between a checkpoint and the run that resumes it: they do not change the model's path."""
 _KEPT = 2
 """How many checkpoints stay, so that there is one before a broken newest one."""
@@ -52,6 +55,13 @@ def save(run_dir: Path, checkpoint: Checkpoint, cfg: DictConfig) -> Path:
     for old in sorted(folder.glob("round-*.safetensors"))[:-_KEPT]:
         old.unlink()
     return path
+
+
+def forget_after(run_dir: Path, last_round: int) -> None:
+    """Remove checkpoints of later rounds, which an earlier run left in the same directory."""
+    for old in run_dir.glob("checkpoints/round-*.safetensors"):
+        if int(old.stem.removeprefix("round-")) > last_round:
+            old.unlink()
 
 
 def load(path: Path, cfg: DictConfig) -> Checkpoint:

@@ -42,7 +42,8 @@ def cost_of(cfg: DictConfig) -> Cost:
     shape, dtype = tuple(task.blank().shape), task.blank().dtype
     nbytes = {name: array.nbytes for name, array in strategy.weights.items()}
     everything = names_in(strategy.groups, None)
-    cached = bool(training.cache_mb) and not task.augments and training.epochs > 1 and cfg.client.frozen_norm == "eval"
+    may_cache = not task.augments and not make(cfg, "objective").needs_inputs
+    cached = bool(training.cache_mb) and may_cache and training.epochs > 1
     up = down = macs = partial_rounds = 0
     holds = dict.fromkeys(everything, False)
     for server_round in range(1, cfg.rounds + 1):

@@ -11,6 +11,7 @@ from typing import Any
 from omegaconf import DictConfig
 from safetensors.numpy import save_file
 
+from app import checkpoint
 from app.config import to_yaml
 from app.mismatch import STEPS_FILE, step_ratios
 from clients.weights import Weights, fingerprint
@@ -35,7 +36,15 @@ class RunRecord:
         self.rows = list(rows)
         run_dir.mkdir(parents=True, exist_ok=True)
         (run_dir / "config.yaml").write_text(to_yaml(cfg))
-        for name in ("summary.json", STEPS_FILE):  # of an earlier run here: a summary's presence means success
+        done = self.rows[-1]["round"] if self.rows else -1
+        checkpoint.forget_after(run_dir, done)
+        for name in (
+            "summary.json",
+            "error.txt",
+            "model.safetensors",
+            "report.html",
+            STEPS_FILE,
+        ):  # of an earlier run here: a summary's presence means success
             (run_dir / name).unlink(missing_ok=True)
         with (run_dir / "rounds.jsonl").open("w") as file:
             file.writelines(json.dumps(row) + "\n" for row in self.rows)

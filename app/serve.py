@@ -52,6 +52,9 @@ def serve(cfg: DictConfig, grid: Grid, run_dir: Path, runtime: str) -> None:
             timeout=cfg.cohort.round_timeout,
             evaluate_fn=watch,
         )
+    except RunFailed:
+        watch(strategy.report.round, ArrayRecord())  # the round that ends a run is recorded too
+        raise
     finally:
         watch.console.close()
     conclude(record, strategy)
@@ -81,7 +84,7 @@ class RoundWatch:
         if report.steps:
             add_steps(self._record.run_dir, report, len(strategy.groups))
         every = self._cfg.checkpoint.every
-        if every and report.round and report.round % every == 0:
+        if every and report.round and (report.round % every == 0 or report.round == self._cfg.rounds):
             state = Checkpoint(strategy.weights, self._record.rows, strategy.state())
             checkpoint.save(self._record.run_dir, state, self._cfg)
         self._clock = time.perf_counter()

@@ -6,8 +6,9 @@ from pathlib import Path
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 from flwr.superlink.grid.inmemory_grid import InMemoryGrid
+from safetensors import SafetensorError
 
-from app.config import ConfigError, from_run_config
+from app.config import from_run_config
 from app.serve import serve
 from strategies.cohort import RunFailed
 
@@ -21,12 +22,12 @@ ERROR_FILE = "error.txt"
 def main(grid: Grid, context: Context) -> None:
     """Entry point of `flwr run`: in Flower's simulation, or over a SuperLink with SuperNodes."""
     started = datetime.now().astimezone()
-    run_dir = Path(str(context.run_config.get("run-dir") or f"outputs/{started:%Y-%m-%d}/{started:%H-%M-%S}"))
+    run_dir = Path(str(context.run_config.get("run-dir") or f"outputs/{started:%Y-%m-%d}/{started:%H-%M-%S-%f}"))
     run_dir = run_dir.absolute()
     simulated = isinstance(grid, InMemoryGrid)
     try:
         serve(from_run_config(context.run_config), grid, run_dir, "simulation" if simulated else "deployment")
-    except (ConfigError, RunFailed, ValueError) as error:
+    except (RunFailed, ValueError, OSError, SafetensorError) as error:
         run_dir.mkdir(parents=True, exist_ok=True)
         (run_dir / ERROR_FILE).write_text(f"{error}\n")
         print(f"fedslice: {error}", flush=True)

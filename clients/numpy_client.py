@@ -95,13 +95,12 @@ class FederatedClient(NumPyClient):
         if self.objective.queue:
             self.local_models.push(weights_of(self.model), self.objective.queue)
         update = weights_of(self.model, set(trained))
+        of_objective = self._macs_of_objective(len(previous))
         metrics = {
             "names": list(update),
             "loss": loss,
-            "macs": self._macs(trained, cached=given is not None)
-            + self._macs_of_estimate(plan)
-            + self._macs_of_objective(len(previous)),
-            "macs-dense": self._macs(names_in(groups, None), cached=False),
+            "macs": self._macs(trained, cached=given is not None) + self._macs_of_estimate(plan) + of_objective,
+            "macs-dense": self._macs(names_in(groups, None), cached=False) + of_objective,
             "seconds": time.perf_counter() - started,
             **({} if steps is None else {"steps": [size for row in steps.sizes for size in row]}),
         }
@@ -143,9 +142,10 @@ class FederatedClient(NumPyClient):
             estimate_statistics(self.model, (self.task.prepare(self.examples.inputs[r]) for r in rows))
 
     def _estimates(self, plan: RoundPlan) -> bool:
-        """Whether frozen norms need this client's own statistics: full training uses those of the batch."""
-        partial = plan.phase == "partial" and self.training.frozen_norm == "eval"
-        return self.batch_norm == "local" and partial and bool(norms(self.model))
+        """Whether something normalises by this client's own statistics: full training uses those of the batch."""
+        frozen = plan.phase == "partial" and self.training.frozen_norm == "eval"
+        needed = frozen or self.objective.models(previous=0) > 0
+        return self.batch_norm == "local" and needed and bool(norms(self.model))
 
     def _cached_prefix(self, trained: tuple[str, ...]) -> tuple[Split, tuple[Tensor, ...]] | None:
         """The split below what is trained and the activations there; None where caching them is not possible."""

@@ -13,7 +13,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor, fx, nn
 
-from clients.partial import FrozenNorm, norms
+from clients.partial import FrozenNorm
 
 _RANDOM = ("dropout", "rand", "bernoulli", "multinomial", "normal_", "uniform_")
 
@@ -35,24 +35,26 @@ def split(model: nn.Module, trained: tuple[str, ...], frozen_norm: FrozenNorm) -
     graph = _trace(model)
     if graph is None:
         return None
-    live = _live(model, graph)
+    live, constant = _live(model, graph), _constant(graph)
     fixed = [node for node in graph.nodes if node not in live]
-    frontier = [node for node in fixed if node.op != "get_attr" and any(user in live for user in node.users)]
+    frontier = [node for node in fixed if node not in constant and any(user in live for user in node.users)]
     if all(node.op == "placeholder" for node in frontier):
         return None
-    return Split(_prefix(model, fixed, frontier), _suffix(model, graph, live, frontier))
+    return Split(_prefix(model, fixed, frontier), _suffix(model, graph, live | constant, frontier))
 
 
 @torch.no_grad()
 def activations(parts: Split, batches: Iterable[Tensor], count: int, limit: int) -> tuple[Tensor, ...] | None:
     """What the prefix gives for `count` examples in `batches`; None where it would take over `limit` bytes.
 
-    None too where it gives something else than a tensor with one row per example.
+    None too where it does not give one row per example, or another row for the same example in another batch.
     """
     rows: list[tuple[Tensor, ...]] = []
     for batch in batches:
         values = parts.prefix(batch)
-        if not all(isinstance(value, Tensor) and len(value) == len(batch) for value in values):
+        if not all(isinstance(value, Tensor) and value.dim() and len(value) == len(batch) for value in values):
+            return None
+        if not rows and not _same(values, parts.prefix(batch[: (len(batch) + 1) // 2])):
             return None
         if sum(value.nbytes for value in values) / len(batch) * count > limit:
             return None
@@ -61,6 +63,12 @@ def activations(parts: Split, batches: Iterable[Tensor], count: int, limit: int)
     if any(len(shape) > 1 for shape in shapes):
         return None
     return tuple(torch.cat(column) for column in zip(*rows, strict=True))
+
+
+def _same(whole: tuple[Tensor, ...], part: tuple[Tensor, ...]) -> bool:
+    """Whether a smaller batch gave the same rows, up to the last bits."""
+    pairs = zip(whole, part, strict=True)
+    return all(w.shape[1:] == p.shape[1:] and torch.allclose(w[: len(p)], p, 1e-3, 1e-4) for w, p in pairs)
 
 
 @lru_cache(maxsize=8)
@@ -80,12 +88,26 @@ def _live(model: nn.Module, graph: fx.Graph) -> set[fx.Node]:
     return live
 
 
+def _constant(graph: fx.Graph) -> set[fx.Node]:
+    """Nodes that no input reaches, such as a table of positions: not examples, so not to be kept by example."""
+    constant: set[fx.Node] = set()
+    for node in graph.nodes:
+        if node.op != "placeholder" and all(source in constant for source in node.all_input_nodes):
+            constant.add(node)
+    return constant
+
+
+def _looks_at_batch(module: nn.Module) -> bool:
+    """Whether a normalisation layer takes the batch's own mean and variance."""
+    return isinstance(module, nn.modules.batchnorm._NormBase) and (module.training or module.running_mean is None)
+
+
 def _moves(model: nn.Module, node: fx.Node) -> bool:
     """Whether a node learns, looks at the whole batch, or draws random numbers."""
     if node.op == "call_module":
         module = model.get_submodule(str(node.target))
         learns = any(parameter.requires_grad for parameter in module.parameters())
-        batchwise = any(norm.training for _, norm in norms(module))
+        batchwise = any(map(_looks_at_batch, module.modules()))
         random = any(isinstance(part, nn.modules.dropout._DropoutNd) and part.training for part in module.modules())
         return learns or batchwise or random
     if node.op == "get_attr":
@@ -111,6 +133,6 @@ def _suffix(model: nn.Module, whole: fx.Graph, live: set[fx.Node], frontier: lis
     graph = fx.Graph()
     copies = {node: graph.placeholder(f"given_{number}") for number, node in enumerate(frontier)}
     for node in whole.nodes:
-        if node in live or node.op == "get_attr":
+        if node in live:
             copies[node] = graph.node_copy(node, copies.__getitem__)
     return fx.GraphModule(model, graph)

@@ -70,7 +70,11 @@ class FedAvgStrategy(Strategy):
         return RoundPlan(server_round, None, self.learning_rate, self._layout, self.diagnostics)
 
     def merge(self, plan: RoundPlan, mean: Weights) -> Weights:
-        """The new model from the clients' mean; what nobody sent keeps its value."""
+        """The new model from the clients' mean; what nobody sent keeps its value.
+
+        Arrays that stay are the same objects; none is written in place. What a strategy remembers from round to
+        round (a momentum) belongs into `state`.
+        """
         return {name: mean.get(name, array) for name, array in self.weights.items()}
 
     # Flower's questions ------------------------------------------------------------------------------------
@@ -162,9 +166,9 @@ class FedAvgStrategy(Strategy):
         accepted, needed = len(self.report.completed), self.cohort.min_clients
         if accepted >= needed:
             self._failed_in_a_row = 0
-            result = mean.result()
-            self.weights = self.merge(self._plan, result)
-            self.downlink.merged(result, self._plan.round)
+            before, self.weights = self.weights, self.merge(self._plan, mean.result())
+            moved = [name for name, array in self.weights.items() if array is not before[name]]
+            self.downlink.merged(moved, self._plan.round)
             return
         self._failed_in_a_row += 1
         LOG.warning(

@@ -37,7 +37,7 @@ def refusal(reply: Reply, model: Weights, expected: Collection[str]) -> str | No
             return f"{name} is {array.dtype} {array.shape}, must be {ours.dtype} {ours.shape}"
     strange = not_finite(reply.weights)
     if strange:
-        return f"NaN or infinity in {strange}"
+        return f"NaN or infinity in {strange[:3]}" + f" and {len(strange) - 3} more" * (len(strange) > 3)
     return _strange_account(reply)
 
 

@@ -50,6 +50,7 @@ class DeviceRoster:
         self.timeout = timeout
         self.clients = 0
         self._answers: dict[int, Mapping[str, Any]] = {}
+        self._numbers: dict[int, int] = {}
 
     def nodes(self, grid: Grid, strict: bool = True) -> dict[int, int]:
         """Asks nodes that are new. Raises RunFailed, where `strict`, for a node-config that does not fit."""
@@ -77,15 +78,31 @@ class DeviceRoster:
             if partition in nodes and strict:
                 raise RunFailed(f"nodes {nodes[partition]} and {node} both have partition-id={partition}")
             nodes[partition] = node
-        unnumbered = [node for node, answer in answers.items() if "partition-id" not in answer]
-        free = (number for number in range(len(answers)) if number not in nodes)
-        for node in sorted(unnumbered, key=lambda node: (str(answers[node].get("data", "")), node)):
-            nodes[next(free)] = node
+        for node, number in self._number(answers, nodes).items():
+            nodes[number] = node
         totals = {int(answer["num-partitions"]) for answer in answers.values() if "num-partitions" in answer}
         if len(totals) > 1 and strict:
             raise RunFailed(f"nodes disagree on num-partitions: {sorted(totals)}")
         self.clients = max([len(nodes), *totals])
         return dict(sorted(nodes.items()))
+
+    def _number(self, answers: dict[int, Mapping[str, Any]], taken: Mapping[int, int]) -> dict[int, int]:
+        """Numbers for nodes that have data of their own and no partition-id.
+
+        A node keeps its number as long as it stays connected; one that comes back as a new node takes over that of
+        a node that left and had data of the same name.
+        """
+        unnumbered = [node for node, answer in answers.items() if "partition-id" not in answer]
+        gone = {node: number for node, number in self._numbers.items() if node not in answers}
+        new = sorted((str(answers[node].get("data", "")), node) for node in unnumbered if node not in self._numbers)
+        for data, node in new:
+            former = next((old for old in gone if str(self._answers[old].get("data", "")) == data), None)
+            used = {*self._numbers.values(), *taken}
+            free = next(number for number in range(len(used) + 1) if number not in used)
+            self._numbers[node] = free if former is None else gone.pop(former)
+            if former is not None:
+                del self._numbers[former]
+        return {node: self._numbers[node] for node in unnumbered}
 
 
 def wait_for_nodes(roster: Roster, grid: Grid, at_least: int, timeout: float, everyone: bool) -> dict[int, int]:

@@ -6,7 +6,7 @@ import pytest
 
 from clients.numpy_client import FederatedClient
 from strategies.cohort import RunFailed
-from tests.runs import command, merged, play, shell
+from tests.runs import Run, command, merged, play, shell
 
 
 @pytest.fixture
@@ -34,7 +34,8 @@ def test_all_fail_in_every_round(failing, cli, rounds, tmp_path):
     assert complaint.count("\n") == 1
     assert "client 0: RuntimeError: out of memory" in complaint
     assert not (tmp_path / "run" / "summary.json").exists()
-    assert len((tmp_path / "run" / "rounds.jsonl").read_text().splitlines()) <= 3
+    rows = Run(tmp_path / "run").rows  # the round that ends the run is recorded too
+    assert [row["round"] for row in rows] == list(range(min(rounds, 3) + 1))
 
 
 def test_all_are_rejected(cli):
@@ -119,3 +120,22 @@ def test_more_clients_wanted_than_there_are(cli, files_left):
     status, out, complaint = cli(*merged("cohort.min_clients=9"))
     assert complaint == "fedslice: cohort.min_clients=9: must be at most 3, task.clients\n"
     assert (status, out, files_left()) == (2, "", [])
+
+
+def test_the_round_that_ends_a_run_is_recorded(tmp_path):
+    """At this rate every client's model is NaN from round 1 on: three rounds are recorded, then the run ends."""
+    with pytest.raises(RunFailed, match="3 rounds in a row"):
+        play(tmp_path, "client.lr=1e30", "rounds=6", "strategy=fedavg")
+    rows = Run(tmp_path).rows
+    assert [row["round"] for row in rows] == [0, 1, 2, 3]
+    assert [row["rejected"] for row in rows] == [0, 3, 3, 3]
+
+
+def test_an_interrupted_run_says_how_to_go_on(monkeypatch, cli):
+    def interrupted(cfg):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("app.__main__.play", interrupted)
+    status, _, complaint = cli("hydra.run.dir=run")
+    assert status == 130
+    assert complaint == "fedslice: interrupted; resume=RUN_DIRECTORY goes on after its newest checkpoint\n"

@@ -13,6 +13,7 @@ from clients.layers import layer_groups
 from clients.messages import nbytes, read_reply, records_nbytes
 from clients.weights import fingerprint, load_weights
 from clients.wire import dense_nbytes, pack
+from strategies.fedpart import FedPartStrategy
 from strategies.layers import LayerSchedule
 from tests.runs import ROOT, Run, merged, play
 
@@ -283,3 +284,36 @@ def test_the_default_learns(tmp_path, strategy):
     assert (cfg.rounds, cfg.task.clients) == (25, 10)
     make(cfg, "runtime").run(cfg, tmp_path)
     assert Run(tmp_path).summary["best_accuracy"] >= 0.95
+
+
+def test_a_merge_that_moves_what_nobody_sent_reaches_every_client(tmp_path, monkeypatch):
+    """A server that adds momentum to all arrays: sending slices and sending everything end with the same bits."""
+    plain = FedPartStrategy.merge
+
+    def with_momentum(self, plan, mean):
+        moved = plain(self, plan, mean)
+        return {name: array + array.dtype.type(0.01) if array.ndim == 4 else array for name, array in moved.items()}
+
+    monkeypatch.setattr(FedPartStrategy, "merge", with_momentum)
+    partly = ("strategy=fedpart", "strategy.warmup=1", "rounds=4")
+    runs = [play(tmp_path / downlink, f"downlink={downlink}", *partly) for downlink in ("slice", "full")]
+    assert runs[0].sha256 == runs[1].sha256
+
+
+def test_a_run_in_the_directory_of_an_earlier_one_leaves_nothing_of_it(tmp_path):
+    play(tmp_path, "rounds=4", "checkpoint.every=1", "diagnostics=true")
+    run = play(tmp_path, "rounds=2", "checkpoint.every=1", "seed=1")
+    assert {name for name in run.files if "/" in name} == {
+        "checkpoints/round-000001.safetensors",
+        "checkpoints/round-000002.safetensors",
+    }
+    assert "steps.jsonl" not in run.files
+    play(tmp_path / "on", "rounds=3", "seed=1", f"resume={tmp_path}")
+
+
+def test_the_last_round_has_a_checkpoint_so_that_a_finished_run_can_go_on(tmp_path):
+    run = play(tmp_path / "three", "rounds=3", "checkpoint.every=2")
+    assert "checkpoints/round-000003.safetensors" in run.files
+    assert (
+        play(tmp_path / "four", "rounds=4", f"resume={run.folder}").sha256 == play(tmp_path / "all", "rounds=4").sha256
+    )

@@ -1,6 +1,7 @@
 """FedProx and MOON against plain training and against numbers by hand."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from clients.numpy_client import FederatedClient
 from clients.objectives import FedProx, Moon, Plain
 from clients.plan import RoundPlan
 from clients.training import LocalTraining
-from clients.weights import weights_of
+from clients.weights import is_statistic, weights_of
 from tests.tiny import ConvNet, TinyTask, bits, changed, cross_entropy, layout_of
 
 
@@ -143,3 +144,24 @@ def test_a_model_without_linear_layers_has_no_representation():
 
 def test_groups_of_the_tiny_net_are_three():
     assert len(layer_groups(ConvNet())) == 3  # what the numbers above rely on
+
+
+def test_under_local_statistics_other_models_normalise_by_this_clients_data():
+    """In a full round too: with reset statistics (mean 0, variance 1) the received model would not be itself."""
+    model, task = ConvNet(), TinyTask()
+    client = FederatedClient(
+        model, task, task.client_examples(2), LocalTraining(epochs=1), batch_norm="local", objective=Moon()
+    )
+    weights = {name: array for name, array in weights_of(model).items() if not is_statistic(name)}
+    seen = {}
+
+    def watched(model, learning, previous, loss=Moon.loss):
+        seen.update({name: array.clone() for name, array in model.state_dict().items()})
+        return loss(client.objective, model, learning, previous)
+
+    client.objective = SimpleNamespace(
+        queue=1, needs_inputs=True, models=Moon().models, loss=watched, mu=1.0, temperature=0.5
+    )
+    plan = RoundPlan(1, None, 0.1, layout_of(weights))
+    client.fit(list(weights.values()), {**plan.to_config(), "names": list(weights)})
+    assert seen["bn1.running_mean"].abs().sum() > 0

@@ -85,7 +85,7 @@ def test_a_model_that_cannot_be_traced_is_trained_without():
 
 def test_the_limit_is_in_bytes_for_all_examples():
     """ConvNet below fc: the mean over 4x4 of 3 channels, 12 bytes an example, 120 for ten."""
-    model = ConvNet()
+    model = ConvNet().eval()
     parts = split_for(model, [2])
     batches = [torch.randn(5, 1, 4, 4), torch.randn(5, 1, 4, 4)]
     assert activations(parts, batches, count=10, limit=119) is None
@@ -100,3 +100,38 @@ def test_rows_that_do_not_fit_together_are_not_kept():
     parts = split_for(model, [2])
     batches = [torch.zeros(2, 3, dtype=torch.long), torch.zeros(2, 4, dtype=torch.long)]
     assert activations(parts, batches, count=4, limit=10**6) is None
+
+
+class Odd(nn.Module):
+    """Something odd after the first or after the last layer over (n, 3)."""
+
+    def __init__(self, middle=lambda model, h: h, end=lambda model, h: h):
+        super().__init__()
+        self.first, self.middle, self.last, self.end = nn.Linear(3, 3), middle, nn.Linear(3, 2), end
+        self.register_buffer("table", torch.arange(8.0)[:, None], persistent=False)
+
+    def forward(self, x):
+        return self.end(self, self.last(self.middle(self, self.first(x))))
+
+
+def test_a_norm_without_running_statistics_ends_the_prefix():
+    model = nn.Sequential(
+        nn.Linear(3, 3), nn.BatchNorm1d(3, track_running_stats=False), nn.Linear(3, 3), nn.Linear(3, 2)
+    )
+    parts = split_for(model, [2])
+    assert [node.target for node in parts.prefix.graph.nodes if node.op == "call_module"] == ["0"]
+
+
+def test_what_depends_on_the_rest_of_the_batch_is_not_kept():
+    parts = split_for(Odd(middle=lambda model, h: h - h.mean(0)), [1])
+    assert activations(parts, [torch.randn(8, 3)], count=8, limit=10**6) is None
+
+
+def test_a_table_with_as_many_rows_as_the_batch_is_not_taken_for_examples():
+    """Only the first layer's output is kept; the table of 8 rows stays with the rest, which needs it as it is."""
+    model = Odd(end=lambda model, h: h[:, None] + model.table)  # (n, 8, 2)
+    parts = split_for(model, [1])
+    inputs = torch.randn(8, 3)
+    kept = activations(parts, [inputs], count=8, limit=10**6)
+    assert [value.shape for value in kept] == [(8, 3)]
+    assert torch.equal(parts.suffix(kept[0][[3, 1]]), model(inputs)[[3, 1]])

@@ -132,3 +132,14 @@ def test_waiting_asks_again_until_they_come(monkeypatch):
 def test_time_limit_says_who_is_missing(there, at_least, everyone, message):
     with pytest.raises(RunFailed, match=message):
         wait_for_nodes(DeviceRoster(0.01), devices(there), at_least, 0.01, everyone)
+
+
+def test_a_device_keeps_its_number_when_another_leaves_and_one_that_returns_gets_it_back():
+    """Nodes 11 (data a) and 22 (data b) are 0 and 1; 11 leaves; it returns as node 33; then a stranger comes."""
+    answers = {11: {"data": "a"}, 22: {"data": "b"}, 33: {"data": "a"}, 44: {"data": "c"}}
+    roster = DeviceRoster(timeout=1.0)
+    seen = []
+    for there in ((11, 22), (22,), (22, 33), (22, 33, 44)):
+        grid = devices({node: answers[node] for node in there})
+        seen.append(roster.nodes(grid))
+    assert seen == [{0: 11, 1: 22}, {1: 22}, {0: 33, 1: 22}, {0: 33, 1: 22, 2: 44}]
