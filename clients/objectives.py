@@ -60,7 +60,7 @@ class Plain:
 
 
 @dataclass(frozen=True)
-class FedProx:
+class FedProx(Plain):
     """Cross-entropy + mu/2 * squared distance to the received weights (Li et al. 2020, MLSys, Equation 2).
 
     In a partial round the distance covers what is trained; all else does not move.
@@ -71,13 +71,6 @@ class FedProx:
     def __post_init__(self) -> None:
         if not 0 <= self.mu < float("inf"):
             raise ValueError(f"mu={self.mu}: must be at least 0")
-
-    queue = 0
-    needs_inputs = False
-
-    def models(self, previous: int) -> int:
-        """See `Objective.models`."""
-        return 0
 
     @contextmanager
     def loss(self, model: nn.Module, learning: list[nn.Parameter], previous: Sequence[Weights]) -> Iterator[Loss]:
