@@ -21,9 +21,17 @@ def test_command_line_compares_a_sweep(tmp_path, capsys, monkeypatch):
     out = capsys.readouterr().out
     assert "0.8750 ± 0.0000" in out
     assert size(120_000) in out
-    assert out.splitlines()[-1] == "report: comparison.html"
-    assert Path("comparison.html").stat().st_size > 1_000_000
+    assert out.splitlines()[-1] == "report: multirun/12-00-00/comparison.html"
+    assert Path("multirun/12-00-00/comparison.html").stat().st_size > 1_000_000
+    assert not Path("comparison.html").exists()
     assert [path.name for path in find_runs([Path("multirun")])] == ["2-fedpart", "10-fedpart"]
+
+
+def test_a_comparison_is_written_beside_runs_from_anywhere(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    runs = [write_run(Path("a/b")), write_run(tmp_path / "a/c/d", seed=1)]
+    assert main([str(path) for path in runs]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == f"report: {tmp_path / 'a' / 'comparison.html'}"
 
 
 def test_a_narrow_terminal_gets_lines_instead_of_a_table(tmp_path, capsys, monkeypatch):

@@ -1,6 +1,7 @@
 """python -m app.report RUN... [--out FILE]: compare runs on the console and as one HTML file."""
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         run_dirs = find_runs(args.runs)
         runs = [load_run(path) for path in run_dirs]
-        target = args.out or (run_dirs[0] / "report.html" if len(runs) == 1 else Path("comparison.html"))
+        target = args.out or (run_dirs[0] / "report.html" if len(runs) == 1 else common(run_dirs) / "comparison.html")
         target.write_text(page(runs), encoding="utf-8")
     except (ReportError, OSError) as error:
         print(f"fedslice: {error}", file=sys.stderr)
@@ -36,6 +37,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     print_table(runs)
     print(f"report: {target}")
     return 0
+
+
+def common(run_dirs: Sequence[Path]) -> Path:
+    """The folder that holds all these runs, relative where all of them are."""
+    absolute = any(path.is_absolute() for path in run_dirs)
+    return Path(os.path.commonpath([path.absolute() if absolute else path for path in run_dirs]))
 
 
 def print_table(runs: Sequence[Run]) -> None:
