@@ -24,6 +24,8 @@ class Stream(IntEnum):
     CAP = 2
     DRAW = 3
     ATTEMPT = 4
+    SIZE = 5
+    CLIENT = 6
 
 
 @dataclass(frozen=True)

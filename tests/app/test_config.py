@@ -22,6 +22,8 @@ GROUPS = {
 CROSSED = ("strategy", "task", "partition", "runtime")
 """Crossed with each other; any other group only composes, each of its choices by itself."""
 MANDATORY = {"natural": ["partition.column=writer"]}
+OWN_CLIENTS = ("synthetic",)
+"""Tasks that cannot be split, for they are made of clients."""
 
 
 @pytest.fixture
@@ -59,8 +61,13 @@ def vocabulary(tmp_path_factory):
 
 def compose_and_construct(chosen, vocabulary):
     choices = dict(zip(CROSSED, chosen, strict=True))
-    overrides = [f"{name}={choice}" for name, choice in choices.items()] + MANDATORY.get(choices["partition"], [])
-    cfg = compose([*overrides, "task.clients=2", "seed=3"])
+    given = [key for choice in chosen for key in MANDATORY.get(choice, [])]
+    overrides = [*(f"{name}={choice}" for name, choice in choices.items()), *given, "task.clients=2", "seed=3"]
+    if choices["task"] in OWN_CLIENTS and choices["partition"] != "iid":
+        with pytest.raises(ConfigError, match=f"^partition={choices['partition']}: .* has clients of its own"):
+            compose(overrides)
+        return
+    cfg = compose(overrides)
     if "vocabulary" in cfg.task:
         cfg.task.vocabulary = vocabulary
     task = make(cfg, "task")
