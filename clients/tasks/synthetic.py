@@ -18,6 +18,7 @@ samples cost nothing.
 
 import math
 from dataclasses import KW_ONLY, dataclass, field
+from itertools import pairwise
 from typing import Any, Final, Literal, get_args
 
 import numpy as np
@@ -91,7 +92,7 @@ class SyntheticTask:
                 return nn.Sequential(nn.Linear(self.inputs, self.num_classes))
             widths = (self.inputs, *self.hidden)
             layers: list[nn.Module] = []
-            for inputs, outputs in zip(widths, widths[1:], strict=False):
+            for inputs, outputs in pairwise(widths):
                 layers += [nn.Linear(inputs, outputs), nn.ReLU()]
             return nn.Sequential(*layers, nn.Linear(widths[-1], self.num_classes))
 
