@@ -1,7 +1,8 @@
 """Checkpoints: one file that holds all that a run needs to go on to the same bits.
 
-The model is the file's arrays; its metadata hold the rounds so far, the strategy's state and the
-configuration. Everything else is a function of these: the schedule and all random draws are keyed by the round.
+The model is the file's arrays, beside those of the strategy's state; its metadata hold the rounds so far, the rest
+of that state, and the configuration. Everything else is a function of these: the schedule and all random draws are
+keyed by the round.
 """
 
 import json
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from numpy.typing import NDArray
 from omegaconf import DictConfig, OmegaConf
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
@@ -24,11 +26,13 @@ _FREE = (
 """Keys that may differ between a checkpoint and the run that resumes it: they do not change the model's path."""
 _KEPT = 2
 """How many checkpoints stay, so that there is one before a broken newest one."""
+_STATE = "state/"
+"""Before the names of the arrays in a strategy's state; no name of a model's array has a slash."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The model after the last of `rows`, and the strategy's own state."""
+    """The model after the last of `rows`, and the strategy's own state, of JSON types and arrays."""
 
     weights: Weights
     rows: list[dict[str, Any]]
@@ -47,8 +51,9 @@ def save(run_dir: Path, checkpoint: Checkpoint, cfg: DictConfig) -> Path:
     path = folder / f"round-{checkpoint.round:06d}.safetensors"
     beside = path.with_suffix(".part")
     config = json.dumps(OmegaConf.to_container(cfg, resolve=True))
-    texts = {"rows": json.dumps(checkpoint.rows), "strategy": json.dumps(checkpoint.strategy), "config": config}
-    save_file(dict(checkpoint.weights), beside, texts)
+    strategy, arrays = _without_arrays(checkpoint.strategy)
+    texts = {"rows": json.dumps(checkpoint.rows), "strategy": strategy, "config": config}
+    save_file({**checkpoint.weights, **arrays}, beside, texts)
     with beside.open("rb") as file:
         os.fsync(file.fileno())
     beside.replace(path)
@@ -86,18 +91,38 @@ def load(path: Path, cfg: DictConfig) -> Checkpoint:
 def _read(path: Path) -> tuple[Checkpoint, Any]:
     with safe_open(path, framework="numpy") as file:
         texts = file.metadata() or {}
-        weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-    checkpoint = Checkpoint(weights, json.loads(texts["rows"]), json.loads(texts["strategy"]))
+        arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+    weights = {name: array for name, array in arrays.items() if not name.startswith(_STATE)}
+    checkpoint = Checkpoint(weights, json.loads(texts["rows"]), _with_arrays(texts["strategy"], arrays))
     return checkpoint, json.loads(texts["config"])
+
+
+def _without_arrays(state: dict[str, Any]) -> tuple[str, Weights]:
+    """A strategy's state as JSON in which names stand for the arrays, and the arrays by these names."""
+    arrays: Weights = {}
+
+    def name_of(array: NDArray[Any]) -> dict[str, str]:
+        name = f"{_STATE}{len(arrays)}"
+        arrays[name] = array
+        return {_STATE: name}
+
+    return json.dumps(state, default=name_of), arrays
+
+
+def _with_arrays(text: str, arrays: Weights) -> dict[str, Any]:
+    """The inverse of `_without_arrays`."""
+    state: dict[str, Any] = json.loads(text, object_hook=lambda node: arrays[node[_STATE]] if _STATE in node else node)
+    return state
 
 
 def _refuse_other(theirs: Any, ours: Any, path: Path) -> None:
     """Raise ConfigError naming every key that differs and matters."""
     then, now = _flat(theirs), _flat(ours)
+    free = [key for key in _FREE if key != "rounds" or now.get("client.final_lr") is None]  # rates follow the rounds
     different = [
         f"{key}: {then.get(key)} then, {now.get(key)} now"
         for key in sorted({*then, *now})
-        if then.get(key) != now.get(key) and not any(key == free or key.startswith(f"{free}.") for free in _FREE)
+        if then.get(key) != now.get(key) and not any(key == name or key.startswith(f"{name}.") for name in free)
     ]
     if different:
         raise ConfigError(f"resume={path}: belongs to another configuration ({'; '.join(different)})")

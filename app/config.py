@@ -36,7 +36,10 @@ __all__ = [
 
 CONF = Path(__file__).resolve().parent.parent / "conf"
 HYDRA_VERSION_BASE = "1.3"
-_READ = ("client.lr", "client.threads", "cohort.start_timeout", "cohort.round_timeout", "task.name", "task.clients")
+_READ = (
+    "client.lr", "client.final_lr", "client.threads", "cohort.start_timeout", "cohort.round_timeout",
+    "task.name", "task.clients",
+)  # fmt: skip
 """Keys that are read from the configuration, whether or not a constructor could do without them."""
 
 
@@ -79,7 +82,7 @@ def check(cfg: DictConfig) -> DictConfig:
         _check_there(cfg, *(f"{name}.{field.name}".lstrip(".") for field in fields(schema)))
     _check_there(cfg, *_READ)
     check_targets("", values)
-    for key in ("client", "cohort", "objective", "runtime", "task"):
+    for key in ("client", "cohort", "objective", "runtime", "server_optimizer", "task"):
         make(cfg, key)
     return cfg
 

@@ -10,7 +10,10 @@ from hydra.utils import get_class
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import SchemaError
 
-_PASSED = ("weights", "roster", "cohort", "learning_rate", "last_round", "downlink", "groups", "diagnostics")
+_PASSED = (
+    "weights", "roster", "cohort", "learning_rate", "final_learning_rate", "rounds", "last_round", "downlink", "groups",
+    "diagnostics", "server_optimizer",
+)  # fmt: skip
 """Parameters of a strategy's constructor that the program itself passes."""
 
 

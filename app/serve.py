@@ -125,10 +125,12 @@ def build_strategy(cfg: DictConfig, task: Task, roster: Roster, done: Checkpoint
         raise ConfigError(f"cohort.min_clients={cohort.min_clients}: must be at most {roster.clients}, task.clients")
     strategy: FedAvgStrategy = make(
         cfg, "strategy", weights=weights, roster=roster, cohort=cohort,
-        learning_rate=cfg.client.lr, last_round=done.round if done else 0,
+        learning_rate=cfg.client.lr, final_learning_rate=cfg.client.final_lr, rounds=cfg.rounds,
+        last_round=done.round if done else 0,
         downlink=cfg.downlink,
         groups=plain(cfg.groups),
         diagnostics=cfg.diagnostics,
+        server_optimizer=make(cfg, "server_optimizer"),
     )  # fmt: skip
     if done is not None:
         strategy.restore(done.strategy)

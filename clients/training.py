@@ -21,14 +21,16 @@ Precision = Literal["fp32", "bf16"]
 class LocalTraining:
     """How a client trains in a round.
 
-    lr: learning rate; a strategy may change it by round. threads: of torch, the same in every runtime because
-    the order of a sum, and so its last bits, depends on it. frozen_norm: see `clients.partial.training_only`.
-    cache_mb: memory for the activations of a frozen prefix (`clients.prefix`), 0 to compute them every time.
+    lr: learning rate of round 1, which decays exponentially by round to final_lr in the last; None: it stays.
+    threads: of torch, the same in every runtime because the order of a sum, and so its last bits, depends on it.
+    frozen_norm: see `clients.partial.training_only`. cache_mb: memory for the activations of a frozen prefix
+    (`clients.prefix`), 0 to compute them every time.
     """
 
     epochs: int = 2
     batch_size: int = 32
     lr: float = 1e-3
+    final_lr: float | None = None
     optimizer: Optimizer = "adam"
     momentum: float = 0.0
     weight_decay: float = 0.0
@@ -44,8 +46,9 @@ class LocalTraining:
         for name in ("momentum", "weight_decay", "cache_mb"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise ValueError(f"{name}={getattr(self, name)}: must be at least 0")
-        if not 0 < self.lr < float("inf"):
-            raise ValueError(f"lr={self.lr}: must be above 0")
+        for name, rate in (("lr", self.lr), ("final_lr", self.final_lr)):
+            if rate is not None and not 0 < rate < float("inf"):
+                raise ValueError(f"{name}={rate}: must be above 0")
         for name, choices in (("optimizer", Optimizer), ("precision", Precision), ("frozen_norm", FrozenNorm)):
             if getattr(self, name) not in get_args(choices):
                 raise ValueError(f"{name}={getattr(self, name)}: must be one of {', '.join(get_args(choices))}")

@@ -23,8 +23,10 @@ from strategies.cohort import Cohort, RunFailed
 from strategies.cost import RoundReport
 from strategies.downlink import Downlink
 from strategies.exchange import Exchange
+from strategies.learning_rate import rate_of_round
 from strategies.replies import most_bytes, refusal
 from strategies.roster import Roster, wait_for_nodes
+from strategies.server_optimizer import ServerOptimizer
 
 LOG = logging.getLogger("fedslice")
 
@@ -34,10 +36,12 @@ class FedAvgStrategy(Strategy):
 
     weights: the initial global model, by name; `self.weights` is always the current one.
     roster, cohort: which clients there are, and which of them take part.
-    learning_rate: of the clients. last_round: rounds already done, where a run is resumed.
+    learning_rate: of the clients; it decays to `final_learning_rate` over `rounds`, where there is one.
+    last_round: rounds already done, where a run is resumed.
     downlink: `slice` sends down what changed since a client last answered, `full` always everything.
     groups: layer groups as lists of module names, where they are not to follow the rule.
     diagnostics: whether clients record the size of their steps.
+    server_optimizer: how far the model follows what `merge` gives; by default all the way.
     """
 
     def __init__(
@@ -50,11 +54,17 @@ class FedAvgStrategy(Strategy):
         downlink: Literal["slice", "full"] = "slice",
         groups: Sequence[Sequence[str]] | None = None,
         diagnostics: bool = False,
+        server_optimizer: ServerOptimizer | None = None,
+        final_learning_rate: float | None = None,
+        rounds: int = 1,
     ) -> None:
         self.weights = weights
         self.roster = roster
         self.cohort = cohort
         self.learning_rate = learning_rate
+        self.final_learning_rate = final_learning_rate
+        self.rounds = rounds
+        self.server_optimizer = server_optimizer or ServerOptimizer()
         self.last_round = last_round
         self.diagnostics = diagnostics
         self.downlink = Downlink(weights, slices=downlink == "slice")
@@ -67,7 +77,8 @@ class FedAvgStrategy(Strategy):
 
     def plan(self, server_round: int) -> RoundPlan:
         """What clients shall do in this round: train everything."""
-        return RoundPlan(server_round, None, self.learning_rate, self._layout, self.diagnostics)
+        rate = rate_of_round(server_round, self.learning_rate, self.final_learning_rate, self.rounds)
+        return RoundPlan(server_round, None, rate, self._layout, self.diagnostics)
 
     def merge(self, plan: RoundPlan, mean: Weights) -> Weights:
         """The new model from the clients' mean; what nobody sent keeps its value.
@@ -130,13 +141,18 @@ class FedAvgStrategy(Strategy):
     # What a checkpoint needs beside the model --------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        """As plain JSON types."""
-        return {"downlink": self.downlink.state(), "failed_in_a_row": self._failed_in_a_row}
+        """As JSON types and NumPy arrays."""
+        return {
+            "downlink": self.downlink.state(),
+            "failed_in_a_row": self._failed_in_a_row,
+            "server_optimizer": self.server_optimizer.state(),
+        }
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """The inverse of `state`."""
         self.downlink.restore(state["downlink"])
         self._failed_in_a_row = int(state["failed_in_a_row"])
+        self.server_optimizer.restore(state["server_optimizer"])
 
     # Replies -----------------------------------------------------------------------------------------------
 
@@ -166,7 +182,8 @@ class FedAvgStrategy(Strategy):
         accepted, needed = len(self.report.completed), self.cohort.min_clients
         if accepted >= needed:
             self._failed_in_a_row = 0
-            before, self.weights = self.weights, self.merge(self._plan, mean.result())
+            before = self.weights
+            self.weights = self.server_optimizer.step(before, self.merge(self._plan, mean.result()))
             moved = [name for name, array in self.weights.items() if array is not before[name]]
             self.downlink.merged(moved, self._plan.round)
             return

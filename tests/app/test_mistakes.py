@@ -47,6 +47,13 @@ MISTAKES = {
     "unknown order": (["strategy.order=sideways"], ["strategy.order=sideways", "sequential", "reverse", "random"]),
     "no such layer group": (["strategy.order=[9]"], ["strategy.order=[9]", "0 to 4"]),
     "more groups than the model has": (["strategy.groups_per_round=6"], ["strategy.groups_per_round=6", "5"]),
+    "unknown server optimizer": (["server_optimizer=sgd"], ["server_optimizer", "sgd", "none", "momentum", "yogi"]),
+    "server momentum out of range": (
+        ["server_optimizer=momentum", "server_optimizer.momentum=1"],
+        ["server_optimizer.momentum=1", "below 1"],
+    ),
+    "server rate of none": (["server_optimizer.lr=1"], ["server_optimizer.lr", "no such key"]),
+    "final rate of zero": (["client.final_lr=0"], ["client.final_lr=0", "above 0"]),
     "momentum of Adam": (["client.momentum=0.9"], ["client.momentum=0.9", "sgd"]),
     "data of the digits": (["task.data=/data"], ["task.data=/data"]),
     "mandatory value": (["partition=natural"], ["partition.column", "value"]),

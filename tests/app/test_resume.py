@@ -9,12 +9,13 @@ import pytest
 
 from app.checkpoint import load
 from app.config import ConfigError, compose
-from tests.runs import command, environ, merged, play
+from tests.runs import ROOT, command, environ, merged, play
 
 STRATEGIES = {
     "fedavg": ("strategy=fedavg", "cohort.fraction=0.5", "client.optimizer=sgd", "client.momentum=0.9"),
     "fedpart": ("strategy=fedpart", "strategy.warmup=1", "strategy.rounds_per_layer=1", "strategy.order=random"),
 }
+SERVER_OPTIMIZERS = sorted(file.stem for file in (ROOT / "conf" / "server_optimizer").glob("*.yaml"))
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +46,20 @@ def test_three_and_three_are_six(tmp_path, strategy):
         assert rest.rows[:4] == half.rows
 
 
+@pytest.mark.parametrize("server_optimizer", [name for name in SERVER_OPTIMIZERS if name != "none"])
+def test_moments_and_learning_rates_go_on(tmp_path, server_optimizer):
+    """From the checkpoint of round 2 of the whole run itself, for a decaying rate depends on the number of rounds."""
+    schedule = ("strategy=fedpart", "strategy.warmup=2", "strategy.rounds_per_layer=1", "client.final_lr=1e-4")
+    overrides = (*schedule, f"server_optimizer={server_optimizer}", "rounds=4")
+    whole = play(tmp_path / "whole", *overrides, "checkpoint.every=2")
+    file = tmp_path / "whole" / "checkpoints" / "round-000002.safetensors"
+    rest = play(tmp_path / "rest", *overrides, f"resume='{file}'")
+    assert (rest.timeless, rest.sha256) == (whole.timeless, whole.sha256)
+    assert set(load(file, compose(merged(*overrides))).weights) == set(whole.weights)
+    with pytest.raises(ConfigError, match="rounds: 4 then, 6 now"):
+        load(file, compose(merged(*overrides, "rounds=6")))
+
+
 def test_resumed_where_it_was(tmp_path, own_half):
     """The same folder may go on: its files become those of the longer run."""
     whole = play(tmp_path / "whole", *STRATEGIES["fedpart"], "rounds=5")
@@ -64,6 +79,7 @@ def test_what_a_resumed_run_may_change(half):
         ("client.lr=0.01", "client.lr: 0.001 then, 0.01 now"),
         ("seed=1", "seed: 0 then, 1 now"),
         ("batch_norm=local", "batch_norm: global then, local now"),
+        ("server_optimizer=adam", "server_optimizer._target_: strategies.server_optimizer.ServerOptimizer then"),
         ("strategy.order=[0,1]", "strategy.order: random then, [0, 1] now"),
         ("task.model=resnet8", "task.model: cnn then, resnet8 now"),
     ],

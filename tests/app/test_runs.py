@@ -25,6 +25,7 @@ FIELDS = {
 }  # fmt: skip
 SPARSE = ("sparsity_down", "sparsity_up", "sparsity_model", "mask_iou", "regrowth")
 STRATEGIES = sorted(file.stem for file in (ROOT / "conf" / "strategy").glob("*.yaml"))
+SERVER_OPTIMIZERS = sorted({file.stem for file in (ROOT / "conf" / "server_optimizer").glob("*.yaml")} - {"none"})
 PARTLY = ("strategy=fedpart", "strategy.warmup=1", "strategy.rounds_per_layer=1", "rounds=6")
 """One full round, then each of the five groups once."""
 
@@ -56,6 +57,14 @@ def test_every_strategy_plays_two_rounds(tmp_path, strategy):
     run = play(tmp_path, f"strategy={strategy}", "rounds=2")
     assert [row["completed"] for row in run.rows] == [0, 3, 3]
     assert run.summary["strategy"] == strategy
+    assert all(np.isfinite(array).all() for array in run.weights.values())
+
+
+@pytest.mark.parametrize("server_optimizer", SERVER_OPTIMIZERS)
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_every_server_optimizer_plays_two_rounds_of_every_strategy(tmp_path, strategy, server_optimizer):
+    run = play(tmp_path, f"strategy={strategy}", f"server_optimizer={server_optimizer}", "rounds=2")
+    assert [row["completed"] for row in run.rows] == [0, 3, 3]
     assert all(np.isfinite(array).all() for array in run.weights.values())
 
 
