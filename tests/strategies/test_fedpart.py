@@ -17,6 +17,7 @@ from strategies.cohort import Cohort
 from strategies.fedavg import FedAvgStrategy
 from strategies.fedpart import FedPartStrategy
 from strategies.roster import SimulatedRoster
+from strategies.server_optimizer import Momentum
 from tests.tiny import ScriptedGrid, TinyTask, asked, bits, changed, macs_of
 
 TASK = TinyTask()
@@ -80,6 +81,16 @@ def test_a_partial_round_changes_its_group_on_the_server_and_not_a_bit_else(trai
     assert [report.groups for report in reports] == [(), (0,), (1,), (2,), ()]
     assert [report.phase for report in reports] == ["full", "partial", "partial", "partial", "full"]
     groups = layer_groups(shared(TASK.build_model(), batch_norm))
+    for (before, _), (after, report) in pairwise(run):
+        assert changed(before, after) == set(names_in(groups, report.groups or None))
+
+
+def test_server_moments_move_nothing_outside_the_slice():
+    """Momentum of the full round waits in the groups whose turn it is not."""
+    run = Federation().play(
+        FedPartStrategy, 4, warmup=1, rounds_per_layer=1, full_between=1, server_optimizer=Momentum(0.5)
+    )
+    groups = layer_groups(TASK.build_model())
     for (before, _), (after, report) in pairwise(run):
         assert changed(before, after) == set(names_in(groups, report.groups or None))
 
