@@ -15,7 +15,8 @@ each of their two inputs, where a gradient passes through them.
 
 import math
 from contextlib import ExitStack
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from typing import Any
 
 import torch
@@ -43,45 +44,63 @@ def attention_macs(layer: nn.MultiheadAttention, query: Tensor, key: Tensor) -> 
     return tokens * width**2 + 2 * keys * width**2, 2 * tokens * (keys // batch) * width, tokens * width**2
 
 
-def training_macs(model: nn.Module, *inputs: Tensor) -> int:
-    """Multiply-accumulates of one forward and backward pass of `model(*inputs)` with the present `requires_grad`."""
+@dataclass(frozen=True)
+class LayerMacs:
+    """Multiply-accumulates of one product: of a layer with the weight of that name, or of two activations (None)."""
 
-    def count(layer: Any, args: tuple[Tensor, ...], output: Any) -> int:
+    weight: str | None
+    forward: int
+    input_gradient: int
+    weight_gradient: int
+
+    @property
+    def total(self) -> int:
+        """Of a training step, dense."""
+        return self.forward + self.input_gradient + self.weight_gradient
+
+
+def macs_by_layer(model: nn.Module, *inputs: Tensor) -> tuple[LayerMacs, ...]:
+    """One forward and backward pass of `model(*inputs)` with the present `requires_grad`, product by product."""
+    found: list[LayerMacs] = []
+
+    def add(weight: str | None, forward: int, passes: bool, learns: bool, inputs: int = 1) -> None:
+        found.append(LayerMacs(weight, forward, forward * inputs * passes, forward * learns))
+
+    def count(name: str, layer: Any, args: tuple[Tensor, ...], output: Any) -> None:
+        prefix, passes = f"{name}." if name else "", args[0].requires_grad
         if isinstance(layer, nn.MultiheadAttention):
             projections, products, out = attention_macs(layer, args[0], args[1])
-            passes, learns = args[0].requires_grad, layer.in_proj_weight.requires_grad
-            through = passes or learns
-            return (
-                projections * (1 + int(passes) + int(learns))
-                + products * (1 + 2 * int(through))
-                + out * (1 + int(through) + int(layer.out_proj.weight.requires_grad))
-            )
-        return forward_macs(layer, output) * (1 + int(args[0].requires_grad) + int(layer.weight.requires_grad))
+            learns = layer.in_proj_weight.requires_grad
+            add(f"{prefix}in_proj_weight", projections, passes, learns)
+            add(None, products, passes or learns, False, inputs=2)
+            add(f"{prefix}out_proj.weight", out, passes or learns, layer.out_proj.weight.requires_grad)
+        else:
+            add(f"{prefix}weight", forward_macs(layer, output), passes, layer.weight.requires_grad)
 
-    return _sum_over_layers(model, count, *inputs)
+    _visit_layers(model, count, *inputs)
+    return tuple(found)
 
 
-def inference_macs(model: nn.Module, inputs: Tensor) -> int:
+def training_macs(model: nn.Module, *inputs: Tensor) -> int:
+    """Multiply-accumulates of one forward and backward pass of `model(*inputs)` with the present `requires_grad`."""
+    return sum(layer.total for layer in macs_by_layer(model, *inputs))
+
+
+def inference_macs(model: nn.Module, *inputs: Tensor) -> int:
     """Multiply-accumulates of a forward pass alone."""
-
-    def count(layer: Any, args: tuple[Tensor, ...], output: Any) -> int:
-        if isinstance(layer, nn.MultiheadAttention):
-            return sum(attention_macs(layer, args[0], args[1]))
-        return forward_macs(layer, output)
-
-    return _sum_over_layers(model, count, inputs)
+    return sum(layer.forward for layer in macs_by_layer(model, *inputs))
 
 
 @lru_cache(maxsize=256)
-def macs_per_example(
+def layers_per_example(
     model: nn.Module,
     shape: tuple[int, ...],
     dtype: torch.dtype,
     trained: tuple[str, ...],
     frozen_norm: FrozenNorm,
     cached: bool,
-) -> tuple[int, int]:
-    """Once per local round, and in every epoch, for a model input of this shape (1, ...) and dtype.
+) -> tuple[tuple[LayerMacs, ...], tuple[LayerMacs, ...]]:
+    """What is computed once per local round (forward only), and in every epoch, for a model input (1, ...).
 
     cached: whether the frozen prefix runs only once (`clients.prefix`).
     """
@@ -89,25 +108,26 @@ def macs_per_example(
     with training_only(model, trained, frozen_norm):
         parts = split(model, trained, frozen_norm) if cached else None
         if parts is None:
-            return 0, training_macs(model, example)
+            return (), macs_by_layer(model, example)
         with torch.no_grad():
             given = parts.prefix(example)
-        return inference_macs(parts.prefix, example), training_macs(parts.suffix, *given)
+        return macs_by_layer(parts.prefix, example), macs_by_layer(parts.suffix, *given)
 
 
-def _sum_over_layers(model: nn.Module, count: Any, *inputs: Tensor) -> int:
-    """Sum of `count(layer, its inputs, its output)` over one forward pass in eval mode; the model stays as it was."""
-    total = 0
+def macs_per_example(*args: Any) -> tuple[int, int]:
+    """Once per local round, and in every epoch; the arguments are those of `layers_per_example`."""
+    once, each = layers_per_example(*args)
+    return sum(layer.forward for layer in once), sum(layer.total for layer in each)
 
-    def hook(layer: nn.Module, args: tuple[Any, ...], output: Any) -> None:
-        nonlocal total
-        total += count(layer, args, output)
 
+def _visit_layers(model: nn.Module, visit: Any, *inputs: Tensor) -> None:
+    """Call `visit(name, layer, its inputs, its output)` in one forward pass in eval mode; the model stays as it was."""
     modes = [(module, module.training) for module in model.modules()]
     fast = torch.backends.mha.get_fastpath_enabled()
     with ExitStack() as stack:
-        for module in model.modules():
+        for name, module in model.named_modules():
             if isinstance(module, (*LAYERS, nn.MultiheadAttention)):
+                hook = partial(_hand_on, visit, name)
                 stack.callback(module.register_forward_hook(hook).remove)
         try:
             torch.backends.mha.set_fastpath_enabled(False)  # it would pass the attention modules by, hooks and all
@@ -118,4 +138,8 @@ def _sum_over_layers(model: nn.Module, count: Any, *inputs: Tensor) -> int:
             torch.backends.mha.set_fastpath_enabled(fast)
             for module, mode in modes:
                 module.training = mode
-    return total
+
+
+def _hand_on(visit: Any, name: str, layer: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+    """A hook that knows its layer's name and gives no output of its own."""
+    visit(name, layer, args, output)

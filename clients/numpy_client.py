@@ -1,7 +1,10 @@
 """The client that every strategy talks to: it trains all of the model or a slice, as the message says."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -13,12 +16,14 @@ from torch import Tensor, nn
 from clients.diagnostics import StepSizes
 from clients.evaluation import evaluate
 from clients.layers import Groups, layer_groups, layout, names_in
-from clients.macs import inference_macs, macs_per_example
+from clients.macs import inference_macs, layers_per_example
 from clients.memory import LocalModels
 from clients.objectives import Objective, Plain
 from clients.partial import estimate_statistics, norms, training_only
 from clients.plan import RoundPlan
 from clients.prefix import Split, activations, split
+from clients.sparse_layers import sparse_layers
+from clients.sparse_round import measured_densities, needed_macs, prune_received, pruned_update
 from clients.tasks.task import Examples, Task
 from clients.training import Key, LocalTraining, batches, train
 from clients.weights import is_statistic, load_weights, weights_of
@@ -77,30 +82,36 @@ class FederatedClient(NumPyClient):
         started = time.perf_counter()
         torch.set_num_threads(self.training.threads)
         plan = RoundPlan.from_config(config)
+        training = self.training if plan.epochs is None else replace(self.training, epochs=plan.epochs)
         groups = self._agreed_groups(plan)
-        self._receive(parameters, config.get("names"), plan)
+        self._load(parameters, config.get("names"))
+        prune_received(self.model, plan)
         trained = names_in(groups, plan.groups)
         key = Key(self.seed, plan.round, self.partition)
         previous = self.local_models.recall() if self.objective.queue else []
-        with (
-            training_only(self.model, trained, self.training.frozen_norm) as learning,
-            self.objective.loss(self.model, learning, previous) as loss_of,
-        ):
-            given = self._cached_prefix(trained)
+        with ExitStack() as stack:
+            layers = stack.enter_context(sparse_layers(self.model, plan.sparse))
+            self._own_statistics(plan)
+            learning = stack.enter_context(training_only(self.model, trained, training.frozen_norm))
+            loss_of = stack.enter_context(self.objective.loss(self.model, learning, previous))
+            given = self._cached_prefix(trained, training)
             steps = StepSizes(self._parameters(groups, plan)) if plan.diagnostics else None
             loss = train(
-                self.model, learning, self.task, self.examples, self.training, plan.learning_rate, key, loss_of, given,
+                self.model, learning, self.task, self.examples, training, plan.learning_rate, key, loss_of, given,
                 after_step=steps or (lambda: None),
             )  # fmt: skip
         if self.objective.queue:
             self.local_models.push(weights_of(self.model), self.objective.queue)
-        update = weights_of(self.model, set(trained))
-        of_objective = self._macs_of_objective(len(previous))
+        update = pruned_update(self.model, plan, trained, shared(self.model, self.batch_norm))
+        beside = self._macs_of_objective(len(previous), training)
+        densities = measured_densities(self.model, layers)
         metrics = {
             "names": list(update),
             "loss": loss,
-            "macs": self._macs(trained, cached=given is not None) + self._macs_of_estimate(plan) + of_objective,
-            "macs-dense": self._macs(names_in(groups, None), cached=False) + of_objective,
+            "macs": self._macs(trained, given is not None, training, plan, densities)
+            + self._macs_of_estimate(plan)
+            + beside,
+            "macs-dense": self._macs(names_in(groups, None), False, training) + beside,
             "seconds": time.perf_counter() - started,
             **({} if steps is None else {"steps": [size for row in steps.sizes for size in row]}),
         }
@@ -134,9 +145,8 @@ class FederatedClient(NumPyClient):
         names = list(shared(self.model, self.batch_norm)) if names is None else names
         load_weights(self.model, dict(zip(names, parameters, strict=True)))
 
-    def _receive(self, parameters: list[NDArray[Any]], names: list[str] | None, plan: RoundPlan) -> None:
-        """Take over the server's arrays and, where statistics stay at home, measure this client's own."""
-        self._load(parameters, names)
+    def _own_statistics(self, plan: RoundPlan) -> None:
+        """Where statistics stay at home, measure this client's own."""
         if self.batch_norm == "local":  # what another client of this process left must not be seen
             rows = batches(len(self.examples), self.training.batch_size) if self._estimates(plan) else ()
             estimate_statistics(self.model, (self.task.prepare(self.examples.inputs[r]) for r in rows))
@@ -147,35 +157,46 @@ class FederatedClient(NumPyClient):
         needed = frozen or self.objective.models(previous=0) > 0
         return self.batch_norm == "local" and needed and bool(norms(self.model))
 
-    def _cached_prefix(self, trained: tuple[str, ...]) -> tuple[Split, tuple[Tensor, ...]] | None:
+    def _cached_prefix(
+        self, trained: tuple[str, ...], training: LocalTraining
+    ) -> tuple[Split, tuple[Tensor, ...]] | None:
         """The split below what is trained and the activations there; None where caching them is not possible."""
-        limit = self.training.cache_mb * 2**20
-        if not limit or self.task.augments or self.objective.needs_inputs or self.training.epochs == 1:
+        limit = training.cache_mb * 2**20
+        if not limit or self.task.augments or self.objective.needs_inputs or training.epochs == 1:
             return None
-        parts = split(self.model, trained, self.training.frozen_norm)
+        parts = split(self.model, trained, training.frozen_norm)
         if parts is None:
             return None
-        rows = batches(len(self.examples), self.training.batch_size)
+        rows = batches(len(self.examples), training.batch_size)
         inputs = (self.task.prepare(self.examples.inputs[r]) for r in rows)
-        with self.training.autocast():
+        with training.autocast():
             values = activations(parts, inputs, len(self.examples), limit)
         return None if values is None else (parts, values)
 
-    def _macs(self, trained: tuple[str, ...], cached: bool) -> int:
-        """Multiply-accumulates of this client's local epochs when only `trained` learns."""
-        batch, frozen_norm = self._first_batch(), self.training.frozen_norm
+    def _macs(
+        self,
+        trained: tuple[str, ...],
+        cached: bool,
+        training: LocalTraining,
+        plan: RoundPlan | None = None,
+        densities: Mapping[str, float] = MappingProxyType({}),
+    ) -> int:
+        """Multiply-accumulates of this client's local epochs when only `trained` learns; dense without a plan."""
+        batch = self._first_batch()
         shape = (1, *batch.shape[1:])
-        once, each = macs_per_example(self.model, shape, batch.dtype, trained, frozen_norm, cached)
-        return len(self.examples) * (once + each * self.training.epochs)
+        once, each = layers_per_example(self.model, shape, batch.dtype, trained, training.frozen_norm, cached)
+        sparse = plan.sparse if plan else None
+        per_example = needed_macs(once, sparse, densities) + needed_macs(each, sparse, densities) * training.epochs
+        return round(len(self.examples) * per_example)
 
     def _macs_of_estimate(self, plan: RoundPlan) -> int:
         """Multiply-accumulates of measuring the statistics: one forward pass over the examples."""
         return self._inference_macs() if self._estimates(plan) else 0
 
-    def _macs_of_objective(self, previous: int) -> int:
+    def _macs_of_objective(self, previous: int, training: LocalTraining) -> int:
         """Multiply-accumulates of the other models that the objective asks: the received and previous ones."""
         models = self.objective.models(previous)
-        return self._inference_macs() * self.training.epochs * models if models else 0
+        return self._inference_macs() * training.epochs * models if models else 0
 
     def _inference_macs(self) -> int:
         """Multiply-accumulates of one forward pass over all examples."""

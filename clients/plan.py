@@ -1,10 +1,48 @@
 """The server decides, the message tells all: what one round asks of a client."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 Phase = Literal["full", "partial"]
+Parameterisation = Literal["plain", "powerprop", "spectral", "swat", "fixed"]
+
+
+@dataclass(frozen=True)
+class SparseTraining:
+    """What of a local round is sparse (SparsyFed and the methods that it is compared to).
+
+    sparsity: share of zeros to train at; extra: share of all weights that is sent up beyond that (ZeroFL).
+    weights: what layers compute with: the weights themselves; `powerprop` of them, with `beta`, or with each
+    layer's `spectral` exponent; their largest (`swat`); or only those that are not zero as received (`fixed`).
+    prune_activations: for the weight gradient, at each layer's own sparsity. prune_received: to `sparsity`, before
+    training, from the second round on. floor: share of its weights that every layer keeps at least. dense: names
+    of weights that are never pruned.
+    """
+
+    sparsity: float = 0.0
+    extra: float = 0.0
+    weights: Parameterisation = "plain"
+    beta: float = 1.0
+    prune_activations: bool = False
+    prune_received: bool = False
+    floor: float = 0.0
+    dense: tuple[str, ...] = ()
+
+    def to_config(self) -> dict[str, Any]:
+        """Flat values that a Flower ConfigRecord holds; what is as by default is left out."""
+        values = {field.name: getattr(self, field.name) for field in fields(self) if getattr(self, field.name)}
+        return {f"sparse-{name}": list(value) if name == "dense" else value for name, value in values.items()}
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> "SparseTraining | None":
+        """What `to_config` wrote, None where nothing of it is there."""
+        values = {
+            field.name: config[f"sparse-{field.name}"] for field in fields(cls) if f"sparse-{field.name}" in config
+        }
+        if "dense" in values:
+            values["dense"] = tuple(map(str, values["dense"]))
+        return cls(**values) if values else None
 
 
 @dataclass(frozen=True)
@@ -14,6 +52,7 @@ class RoundPlan:
     round: from 1. groups: indexes of the layer groups to train and to send back, None for all.
     learning_rate: of this round. layout: the server's `clients.layers.layout`, which the client's must equal.
     diagnostics: whether clients record the size of their steps (`clients.diagnostics`).
+    sparse: what is sparse in the local round; None trains and sends dense. epochs: instead of the configured ones.
     """
 
     round: int
@@ -21,6 +60,8 @@ class RoundPlan:
     learning_rate: float
     layout: str
     diagnostics: bool = False
+    sparse: SparseTraining | None = None
+    epochs: int | None = None
 
     @property
     def phase(self) -> Phase:
@@ -38,6 +79,10 @@ class RoundPlan:
             config["groups"] = list(self.groups)
         if self.diagnostics:
             config["diagnostics"] = True
+        if self.epochs is not None:
+            config["epochs"] = self.epochs
+        if self.sparse is not None:
+            config.update(self.sparse.to_config())
         return config
 
     @classmethod
@@ -53,4 +98,6 @@ class RoundPlan:
             learning_rate=float(config["learning-rate"]),
             layout=str(config["layout"]),
             diagnostics=bool(config.get("diagnostics", False)),
+            sparse=SparseTraining.from_config(config),
+            epochs=int(config["epochs"]) if "epochs" in config else None,
         )
