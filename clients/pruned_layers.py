@@ -80,13 +80,16 @@ def pruned_linear(layer: Any, kept: Sequence[float], x: Tensor) -> Tensor:
 
 def pruned_conv(layer: Any, kept: Sequence[float], x: Tensor) -> Tensor:
     """A convolution of any dimension, over a batch."""
-    padding = layer.padding
+    padding, share = layer.padding, kept[0]
     if isinstance(padding, str) or layer.padding_mode != "zeros":
         mode = "constant" if layer.padding_mode == "zeros" else layer.padding_mode
-        x, padding = F.pad(x, layer._reversed_padding_repeated_twice, mode), [0] * len(layer.kernel_size)
+        padded = F.pad(x, layer._reversed_padding_repeated_twice, mode)
+        if mode == "constant":
+            share *= x.numel() / padded.numel()  # of the values that came in
+        x, padding = padded, [0] * len(layer.kernel_size)
     shape = (layer.stride, padding, layer.dilation, False, [0] * len(layer.kernel_size), layer.groups)
     x, weight, bias = _cast(x, layer.weight, layer.bias)
-    return _PrunedConv.apply(x, weight, bias, kept[0], shape)  # type: ignore[no-any-return]
+    return _PrunedConv.apply(x, weight, bias, share, shape)  # type: ignore[no-any-return]
 
 
 def pruned_attention(

@@ -24,7 +24,7 @@ def powerprop(w: Tensor, beta: float) -> Tensor:
     """
     if not 1 <= beta < float("inf"):
         raise ValueError(f"beta={beta}: must be at least 1")
-    return w if beta == 1 else _Powerprop.apply(w, beta)  # type: ignore[no-any-return]
+    return w if beta == 1 else _Powerprop.apply(w, beta)
 
 
 class _Powerprop(torch.autograd.Function):
@@ -74,8 +74,8 @@ def keep_largest(
 ) -> Weights:
     """Global unstructured Top-K: of the N values in the arrays `names`, round((1 - sparsity) N) stay, the rest are 0.
 
-    Largest magnitudes first, ties to the lower index in the arrays' order; NaN counts as largest, so that it is
-    seen and not pruned away. floor: share of its values that every array keeps at least, its own largest; only
+    Largest magnitudes first, ties to the lower index in the arrays' order. NaN is never pruned away, so that it is
+    seen. floor: share of its values that every array keeps at least, its own largest; only
     where floors need more than all may keep are more than that kept.
     Arrays outside `names` are returned as they are. Raises ValueError for a sparsity outside [0, 1).
     """
