@@ -17,6 +17,7 @@ class Cohort:
     min_clients: how many must be there, and how many accepted replies a round needs to count.
     start_timeout: seconds to wait for them before each round; round_timeout: seconds for a round's replies.
     max_failed_rounds: so many failed rounds in a row end the run.
+    max_update_norm: replies that move the model further (L2, over all that they send) are refused; None for any.
     """
 
     fraction: float = 1.0
@@ -24,6 +25,7 @@ class Cohort:
     start_timeout: float = 120.0
     round_timeout: float = 3600.0
     max_failed_rounds: int = 3
+    max_update_norm: float | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -35,6 +37,8 @@ class Cohort:
         for name in ("start_timeout", "round_timeout"):
             if not 0 < getattr(self, name) < float("inf"):
                 raise ValueError(f"{name}={getattr(self, name)}: must be above 0 seconds")
+        if self.max_update_norm is not None and not 0 < self.max_update_norm < float("inf"):
+            raise ValueError(f"max_update_norm={self.max_update_norm}: must be above 0, or null for any")
 
     def sample(self, server_round: int, partitions: list[int]) -> list[int]:
         """This round's partitions, sorted; drawn by a generator of its own, keyed by seed and round."""

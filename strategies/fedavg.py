@@ -24,7 +24,7 @@ from strategies.cost import RoundReport
 from strategies.downlink import Downlink
 from strategies.exchange import Exchange
 from strategies.learning_rate import rate_of_round
-from strategies.replies import most_bytes, refusal
+from strategies.replies import Asked, legible, most_bytes, refusal
 from strategies.roster import Roster, wait_for_nodes
 from strategies.server_optimizer import ServerOptimizer
 
@@ -162,20 +162,26 @@ class FedAvgStrategy(Strategy):
         if reason is not None:
             weight = nbytes(message.content) if message.has_content() else 0
             self.report.received(weight, weight)
-            self.report.failed[partition] = reason
+            self.report.failed[partition] = legible(reason)
             return
         self._exchange.received(message)
         try:
             reply = read_reply(message.content, most=most_bytes(self.weights))
-            reason = refusal(reply, self.weights, names_in(self.groups, self._plan.groups))
+            reason = refusal(reply, self.weights, self._asked())
         except ValueError as error:
             reason = str(error)
         if reason is not None:
-            self.report.rejected[partition] = reason
+            self.report.rejected[partition] = legible(reason)
             return
         mean.add(reply.weights, reply.examples)
         self.report.accept(partition, reply)
         self._exchange.accepted(partition)
+
+    def _asked(self) -> Asked:
+        """What this round's replies must hold."""
+        plan, groups = self._plan, self.groups
+        columns = len(groups if plan.groups is None else plan.groups) if plan.diagnostics else 0
+        return Asked(names_in(groups, plan.groups), columns, self.cohort.max_update_norm)
 
     def _conclude(self, mean: RunningMean) -> None:
         """Merge the mean where enough replies were accepted; otherwise the model stays and the round failed."""

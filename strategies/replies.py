@@ -2,12 +2,31 @@
 
 import math
 from collections.abc import Collection
+from dataclasses import dataclass
+
+import numpy as np
 
 from clients.messages import Reply
 from clients.weights import Weights, not_finite
 
 MOST_EXAMPLES = 10**9
 """More than this is taken for an attack or a mistake, not for a data set."""
+MOST = 1e30
+"""Nor is more than this a loss, a time or a count of work; sums of what is below stay finite."""
+_LONGEST = 300
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a reply must hold.
+
+    names: of the arrays that were asked for. step_columns: layer groups whose step sizes were asked for, 0 for none.
+    max_norm: the largest L2 norm of the update over all floating-point arrays together; None for any.
+    """
+
+    names: Collection[str]
+    step_columns: int = 0
+    max_norm: float | None = None
 
 
 def most_bytes(model: Weights) -> int:
@@ -18,17 +37,23 @@ def most_bytes(model: Weights) -> int:
     return 4 * sum(array.nbytes for array in model.values()) + 2**20
 
 
-def refusal(reply: Reply, model: Weights, expected: Collection[str]) -> str | None:
+def legible(reason: str) -> str:
+    """A reason that a device wrote, as one line of at most 300 characters, none of which moves a terminal's cursor."""
+    line = " ".join("".join(sign if sign.isprintable() else " " for sign in reason[: 4 * _LONGEST]).split())
+    return line if len(line) <= _LONGEST else line[: _LONGEST - 3] + "..."
+
+
+def refusal(reply: Reply, model: Weights, asked: Asked) -> str | None:
     """Why a reply is refused, in a few words; None where it is accepted.
 
-    model: the global model, which sets shapes and dtypes. expected: names of the arrays that were asked for.
+    model: the global model, which sets shapes and dtypes, and from which the update is measured.
     """
     if not 1 <= reply.examples <= MOST_EXAMPLES:
         return f"{reply.examples} examples, must be from 1 to {MOST_EXAMPLES}"
-    unknown = [name for name in reply.weights if name not in expected]
+    unknown = [name for name in reply.weights if name not in asked.names]
     if unknown:
         return f"arrays {unknown} were not asked for"
-    missing = [name for name in expected if name not in reply.weights]
+    missing = [name for name in asked.names if name not in reply.weights]
     if missing:
         return f"arrays {missing} are missing"
     for name, array in reply.weights.items():
@@ -38,14 +63,35 @@ def refusal(reply: Reply, model: Weights, expected: Collection[str]) -> str | No
     strange = not_finite(reply.weights)
     if strange:
         return f"NaN or infinity in {strange[:3]}" + f" and {len(strange) - 3} more" * (len(strange) > 3)
-    return _strange_account(reply)
+    if asked.max_norm is not None and (norm := update_norm(reply.weights, model)) > asked.max_norm:
+        return f"update of norm {norm:.6g}, must be at most {asked.max_norm:g}"
+    return _strange_account(reply) or _strange_steps(reply.steps, asked.step_columns)
+
+
+def update_norm(weights: Weights, model: Weights) -> float:
+    """L2 norm of `weights - model` over all floating-point arrays together; integers count batches, and are left out."""
+    squares = 0.0
+    for name, array in weights.items():
+        if array.dtype.kind == "f":
+            difference = np.subtract(array, model[name], dtype=np.float64).ravel()
+            squares += float(np.dot(difference, difference))
+    return math.sqrt(squares)
 
 
 def _strange_account(reply: Reply) -> str | None:
     """What would spoil the round's account, which adds these numbers up."""
-    if not math.isfinite(reply.loss):
-        return f"loss={reply.loss}, must be finite"
+    if not abs(reply.loss) <= MOST:
+        return f"loss={reply.loss}, must be from {-MOST:g} to {MOST:g}"
     for name in ("macs", "macs_dense", "seconds"):
-        if not 0 <= getattr(reply, name) < float("inf"):
-            return f"{name}={getattr(reply, name)}, must be finite and at least 0"
+        if not 0 <= getattr(reply, name) <= MOST:
+            return f"{name}={getattr(reply, name)}, must be from 0 to {MOST:g}"
     return None
+
+
+def _strange_steps(steps: tuple[float, ...], columns: int) -> str | None:
+    """What would spoil the record of step sizes, a row per iteration and a column per layer group."""
+    if not columns:
+        return f"{len(steps)} step sizes were not asked for" if steps else None
+    if len(steps) % columns:
+        return f"{len(steps)} step sizes, must be a multiple of {columns}"
+    return next((f"a step of size {size}, must be from 0 to {MOST:g}" for size in steps if not 0 <= size <= MOST), None)

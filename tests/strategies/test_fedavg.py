@@ -200,6 +200,7 @@ def sends_record(record):
 PACKED = pack(w(1, 1)).to_bytes()
 FAILED = {
     "error of the client": (sends_record(error_content("ValueError: no data")), "ValueError: no data"),
+    "error of many lines": (sends_record(error_content("Boom\n\x1b[2J at line 1\n")), "Boom [2J at line 1"),
     "error of Flower": (lambda message: failure(message, "node died"), "node died"),
     "silence": (lambda message: None, "no reply within 3600 s"),
 }
@@ -219,7 +220,9 @@ REJECTED = {
     "absurd examples": (good(w(1, 1), 10**12), "1000000000000 examples"),
     "infinite examples": (raw(examples=float("inf")), "examples=inf: must be an integer"),
     "infinite macs": (raw(macs=float("inf")), "macs=inf: must be an integer"),
-    "nan loss": (good(w(1, 1), loss=float("nan")), "loss=nan, must be finite"),
+    "nan loss": (good(w(1, 1), loss=float("nan")), "loss=nan, must be from"),
+    "steps that nobody asked for": (good(w(1, 1), steps=[0.5]), "1 step sizes were not asked for"),
+    "a bomb": (good({**W, "w.weight": np.zeros((1000, 3000), np.float32)}), "payload of 12000"),
     "empty content": (sends_record(RecordDict()), "the reply lacks"),
     "no metrics": (sends_record(RecordDict({MODEL: model_record(pack(w(1, 1)))})), "the reply lacks"),
     "no model": (sends_record(RecordDict({METRICS: MetricRecord({"examples": 3, **COSTS})})), "no packed model"),
@@ -276,6 +279,14 @@ def test_too_few_accepted_replies_are_a_failed_round():
     strategy = play(strategy_of(weights=w(3, 4), min_clients=3), ScriptedGrid(from_clients(replies)))
     assert bits(strategy.weights) == bits(w(3, 4))
     assert strategy.report.completed == [0, 2]
+
+
+def test_an_update_beyond_the_limit_is_left_out_like_any_bad_reply():
+    """From zeros, (1, 10) is 10.05 away and (5, 20) is 20.6; the count `n` does not matter."""
+    replies = {0: good(w(1, 10, n=10**6), 1), 1: good(w(5, 20), 3)}
+    strategy = play(strategy_of(2, max_update_norm=10.1), ScriptedGrid(from_clients(replies)))
+    assert bits(strategy.weights) == bits(w(1, 10, n=10**6))
+    assert strategy.report.rejected == {1: "update of norm 20.6155, must be at most 10.1"}
 
 
 def test_clients_left_out_are_logged_with_round_and_reason(caplog):
