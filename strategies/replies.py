@@ -3,8 +3,10 @@
 import math
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from clients.messages import Reply
 from clients.weights import Weights, not_finite
@@ -12,7 +14,7 @@ from clients.weights import Weights, not_finite
 MOST_EXAMPLES = 10**9
 """More than this is taken for an attack or a mistake, not for a data set."""
 MOST = 1e30
-"""Nor is more than this a loss, a time or a count of work; sums of what is below stay finite."""
+"""Nor is more than this a weight, a loss, a time or a count of work; sums of what is below stay finite."""
 _LONGEST = 300
 
 
@@ -63,9 +65,17 @@ def refusal(reply: Reply, model: Weights, asked: Asked) -> str | None:
     strange = not_finite(reply.weights)
     if strange:
         return f"NaN or infinity in {strange[:3]}" + f" and {len(strange) - 3} more" * (len(strange) > 3)
+    huge = [name for name, array in reply.weights.items() if array.dtype.kind == "f" and not _within(array)]
+    if huge:
+        return f"values beyond {MOST:g} in {huge[:3]}" + f" and {len(huge) - 3} more" * (len(huge) > 3)
     if asked.max_norm is not None and (norm := update_norm(reply.weights, model)) > asked.max_norm:
         return f"update of norm {norm:.6g}, must be at most {asked.max_norm:g}"
     return _strange_account(reply) or _strange_steps(reply.steps, asked.step_columns)
+
+
+def _within(array: NDArray[Any]) -> bool:
+    """Whether all values are from -MOST to MOST, without a copy of the array."""
+    return not array.size or -MOST <= float(array.min()) <= float(array.max()) <= MOST
 
 
 def update_norm(weights: Weights, model: Weights) -> float:
