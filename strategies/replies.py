@@ -50,27 +50,51 @@ def refusal(reply: Reply, model: Weights, asked: Asked) -> str | None:
 
     model: the global model, which sets shapes and dtypes, and from which the update is measured.
     """
-    if not 1 <= reply.examples <= MOST_EXAMPLES:
-        return f"{reply.examples} examples, must be from 1 to {MOST_EXAMPLES}"
-    unknown = [name for name in reply.weights if name not in asked.names]
-    if unknown:
+    return (
+        _strange_examples(reply.examples)
+        or _strange_names(reply.weights, asked.names)
+        or _strange_arrays(reply.weights, model)
+        or _strange_norm(reply.weights, model, asked.max_norm)
+        or _strange_account(reply)
+        or _strange_steps(reply.steps, asked.step_columns)
+    )
+
+
+def update_norm(weights: Weights, model: Weights) -> float:
+    """L2 norm of `weights - model` over all floating-point arrays together; integers, which count batches, left out."""
+    squares = 0.0
+    for name, array in weights.items():
+        if array.dtype.kind == "f":
+            difference = np.subtract(array, model[name], dtype=np.float64).ravel()
+            squares += float(np.dot(difference, difference))
+    return math.sqrt(squares)
+
+
+def _strange_examples(examples: int) -> str | None:
+    good = 1 <= examples <= MOST_EXAMPLES
+    return None if good else f"{examples} examples, must be from 1 to {MOST_EXAMPLES}"
+
+
+def _strange_names(weights: Weights, expected: Collection[str]) -> str | None:
+    if unknown := [name for name in weights if name not in expected]:
         return f"arrays {unknown} were not asked for"
-    missing = [name for name in asked.names if name not in reply.weights]
-    if missing:
-        return f"arrays {missing} are missing"
-    for name, array in reply.weights.items():
+    missing = [name for name in expected if name not in weights]
+    return f"arrays {missing} are missing" if missing else None
+
+
+def _strange_arrays(weights: Weights, model: Weights) -> str | None:
+    for name, array in weights.items():
         ours = model[name]
         if (array.shape, array.dtype) != (ours.shape, ours.dtype):
             return f"{name} is {array.dtype} {array.shape}, must be {ours.dtype} {ours.shape}"
-    strange = not_finite(reply.weights)
-    if strange:
-        return f"NaN or infinity in {strange[:3]}" + f" and {len(strange) - 3} more" * (len(strange) > 3)
-    huge = [name for name, array in reply.weights.items() if array.dtype.kind == "f" and not _within(array)]
-    if huge:
-        return f"values beyond {MOST:g} in {huge[:3]}" + f" and {len(huge) - 3} more" * (len(huge) > 3)
-    if asked.max_norm is not None and (norm := update_norm(reply.weights, model)) > asked.max_norm:
-        return f"update of norm {norm:.6g}, must be at most {asked.max_norm:g}"
-    return _strange_account(reply) or _strange_steps(reply.steps, asked.step_columns)
+    if strange := not_finite(weights):
+        return f"NaN or infinity in {_first(strange)}"
+    huge = [name for name, array in weights.items() if array.dtype.kind == "f" and not _within(array)]
+    return f"values beyond {MOST:g} in {_first(huge)}" if huge else None
+
+
+def _first(names: list[str]) -> str:
+    return f"{names[:3]}" + f" and {len(names) - 3} more" * (len(names) > 3)
 
 
 def _within(array: NDArray[Any]) -> bool:
@@ -78,14 +102,10 @@ def _within(array: NDArray[Any]) -> bool:
     return not array.size or -MOST <= float(array.min()) <= float(array.max()) <= MOST
 
 
-def update_norm(weights: Weights, model: Weights) -> float:
-    """L2 norm of `weights - model` over all floating-point arrays together; integers count batches, and are left out."""
-    squares = 0.0
-    for name, array in weights.items():
-        if array.dtype.kind == "f":
-            difference = np.subtract(array, model[name], dtype=np.float64).ravel()
-            squares += float(np.dot(difference, difference))
-    return math.sqrt(squares)
+def _strange_norm(weights: Weights, model: Weights, limit: float | None) -> str | None:
+    if limit is None or (norm := update_norm(weights, model)) <= limit:
+        return None
+    return f"update of norm {norm:.6g}, must be at most {limit:g}"
 
 
 def _strange_account(reply: Reply) -> str | None:

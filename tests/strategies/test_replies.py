@@ -1,7 +1,6 @@
 """What is refused, and in which words."""
 
 import math
-
 from dataclasses import replace
 
 import numpy as np
