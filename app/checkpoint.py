@@ -6,7 +6,6 @@ keyed by the round.
 """
 
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from app.config import ConfigError
-from clients.weights import Weights
+from app.files import PART, whole
+from clients.weights import Weights, fingerprint
 
 _FREE = (
     "resume", "rounds", "runtime", "checkpoint", "evaluation", "diagnostics",
@@ -28,6 +28,7 @@ _KEPT = 2
 """How many checkpoints stay, so that there is one before a broken newest one."""
 _STATE = "state/"
 """Before the names of the arrays in a strategy's state; no name of a model's array has a slash."""
+_DIGEST = "arrays_sha256"
 
 
 @dataclass(frozen=True)
@@ -49,21 +50,21 @@ def save(run_dir: Path, checkpoint: Checkpoint, cfg: DictConfig) -> Path:
     folder = run_dir / "checkpoints"
     folder.mkdir(exist_ok=True)
     path = folder / f"round-{checkpoint.round:06d}.safetensors"
-    beside = path.with_suffix(".part")
     config = json.dumps(OmegaConf.to_container(cfg, resolve=True))
     strategy, arrays = _without_arrays(checkpoint.strategy)
+    arrays = {**checkpoint.weights, **arrays}
     texts = {"rows": json.dumps(checkpoint.rows), "strategy": strategy, "config": config}
-    save_file({**checkpoint.weights, **arrays}, beside, texts)
-    with beside.open("rb") as file:
-        os.fsync(file.fileno())
-    beside.replace(path)
+    with whole(path) as beside:
+        save_file(arrays, beside, {**texts, _DIGEST: fingerprint(dict(sorted(arrays.items())))})
     for old in sorted(folder.glob("round-*.safetensors"))[:-_KEPT]:
         old.unlink()
     return path
 
 
 def forget_after(run_dir: Path, last_round: int) -> None:
-    """Remove checkpoints of later rounds, which an earlier run left in the same directory."""
+    """Remove checkpoints of later rounds, and halves of any, which an earlier run left in the same directory."""
+    for half in run_dir.glob(f"checkpoints/*{PART}"):
+        half.unlink()
     for old in run_dir.glob("checkpoints/round-*.safetensors"):
         if int(old.stem.removeprefix("round-")) > last_round:
             old.unlink()
@@ -92,6 +93,8 @@ def _read(path: Path) -> tuple[Checkpoint, Any]:
     with safe_open(path, framework="numpy") as file:
         texts = file.metadata() or {}
         arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+    if fingerprint(dict(sorted(arrays.items()))) != texts[_DIGEST]:
+        raise ValueError("its arrays are not those that were written")
     weights = {name: array for name, array in arrays.items() if not name.startswith(_STATE)}
     checkpoint = Checkpoint(weights, json.loads(texts["rows"]), _with_arrays(texts["strategy"], arrays))
     return checkpoint, json.loads(texts["config"])

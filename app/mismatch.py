@@ -7,6 +7,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from app.files import append_line, write_text
 from strategies.cost import RoundReport
 
 STEPS_FILE = "steps.jsonl"
@@ -18,8 +19,7 @@ def add_steps(run_dir: Path, report: RoundReport, num_groups: int) -> None:
     """Append a round's step sizes, mean over clients: a row per iteration, a column per group that learned."""
     groups = list(report.groups or range(num_groups))
     row = {"round": report.round, "phase": report.phase, "groups": groups, "sizes": report.mean_steps(len(groups))}
-    with (run_dir / STEPS_FILE).open("a") as file:
-        file.write(json.dumps(row) + "\n")
+    append_line(run_dir / STEPS_FILE, json.dumps(row))
 
 
 def carry_steps(resumed: Path, run_dir: Path, last_round: int) -> None:
@@ -28,7 +28,7 @@ def carry_steps(resumed: Path, run_dir: Path, last_round: int) -> None:
     lines = source.read_text().splitlines(keepends=True) if source.is_file() else []
     kept = [line for line in lines if json.loads(line)["round"] <= last_round]
     if kept:
-        (run_dir / STEPS_FILE).write_text("".join(kept))
+        write_text(run_dir / STEPS_FILE, "".join(kept))
 
 
 def step_ratios(run_dir: Path) -> dict[str, float | None]:

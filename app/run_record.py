@@ -1,7 +1,6 @@
 """What a run leaves behind, written as it happens: rounds.jsonl, and at the end summary.json and the model."""
 
 import json
-import os
 import platform
 from collections.abc import Sequence
 from importlib import metadata
@@ -13,6 +12,7 @@ from safetensors.numpy import save_file
 
 from app import checkpoint
 from app.config import to_yaml
+from app.files import append_line, whole, write_text
 from app.mismatch import STEPS_FILE, step_ratios
 from clients.weights import Weights, fingerprint
 from strategies.cost import RoundReport
@@ -35,7 +35,7 @@ class RunRecord:
         self.runtime = runtime
         self.rows = list(rows)
         run_dir.mkdir(parents=True, exist_ok=True)
-        (run_dir / "config.yaml").write_text(to_yaml(cfg))
+        write_text(run_dir / "config.yaml", to_yaml(cfg))
         done = self.rows[-1]["round"] if self.rows else -1
         checkpoint.forget_after(run_dir, done)
         for name in (
@@ -46,12 +46,11 @@ class RunRecord:
             STEPS_FILE,
         ):  # of an earlier run here: a summary's presence means success
             (run_dir / name).unlink(missing_ok=True)
-        with (run_dir / "rounds.jsonl").open("w") as file:
-            file.writelines(json.dumps(row) + "\n" for row in self.rows)
+        write_text(run_dir / "rounds.jsonl", "".join(json.dumps(row) + "\n" for row in self.rows))
 
     def save_split(self, statistics: dict[str, Any]) -> None:
         """Write how the training data are split among the clients."""
-        (self.run_dir / "split.json").write_text(json.dumps(statistics) + "\n")
+        write_text(self.run_dir / "split.json", json.dumps(statistics) + "\n")
 
     def add(self, report: RoundReport, accuracy: float | None, loss: float | None, seconds: float) -> Row:
         """Append a round and flush it to the disk."""
@@ -82,19 +81,17 @@ class RunRecord:
             "seconds_server": report.seconds_server,
             "seconds_train": report.seconds_train,
         }
-        with (self.run_dir / "rounds.jsonl").open("a") as file:
-            file.write(json.dumps(row) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+        append_line(self.run_dir / "rounds.jsonl", json.dumps(row))
         self.rows.append(row)
         return row
 
     def finish(self, weights: Weights) -> dict[str, Any]:
         """Write the model and, last of all, the summary."""
-        save_file(dict(weights), self.run_dir / "model.safetensors")
+        with whole(self.run_dir / "model.safetensors") as beside:
+            save_file(dict(weights), beside)
         results = {**self._results(), **step_ratios(self.run_dir)}
         summary = {**self._identity(), **results, "model_sha256": fingerprint(weights)}
-        (self.run_dir / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
+        write_text(self.run_dir / "summary.json", json.dumps(summary, indent=2) + "\n")
         return summary
 
     def _identity(self) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from app.files import write_text
 from app.report.comparison import columns, group_runs
 from app.report.page import page
 from app.report.reading import ReportError, find_runs, load_run
@@ -30,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         run_dirs = find_runs(args.runs)
         runs = [load_run(path) for path in run_dirs]
         target = args.out or (run_dirs[0] / "report.html" if len(runs) == 1 else common(run_dirs) / "comparison.html")
-        target.write_text(page(runs), encoding="utf-8")
+        write_text(target, page(runs))
     except (ReportError, OSError) as error:
         print(f"fedslice: {error}", file=sys.stderr)
         return 2

@@ -8,6 +8,7 @@ from typing import Any
 
 from plotly.offline import get_plotlyjs
 
+from app.files import write_text
 from app.report.charts import Chart, shared_charts
 from app.report.comparison import Group, columns, group_runs
 from app.report.reading import load_run
@@ -22,7 +23,7 @@ _POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inl
 
 def write_report(run_dirs: Sequence[Path], target: Path) -> None:
     """Write the report of one run, or the comparison of several, to `target`. Raises ReportError, OSError."""
-    target.write_text(page([load_run(path) for path in run_dirs]), encoding="utf-8")
+    write_text(target, page([load_run(path) for path in run_dirs]))
 
 
 def page(runs: Sequence[Run]) -> str:

@@ -97,11 +97,20 @@ def test_another_strategy_is_refused(half, tmp_path):
         play(tmp_path, "strategy=fedavg", "rounds=6", f"resume='{half}'")
 
 
-@pytest.mark.parametrize("broken", [b"", b"\x08"])
+BROKEN = {
+    "empty": lambda whole: b"",
+    "half": lambda whole: whole[: len(whole) // 2],
+    "all but a byte": lambda whole: whole[:-1],
+    "end never written": lambda whole: whole[:-4096] + bytes(4096),
+    "one bit": lambda whole: whole[:-9] + bytes([whole[-9] ^ 1]) + whole[-8:],
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN)
 def test_a_broken_newest_checkpoint_gives_way_to_the_one_before(tmp_path, own_half, broken):
     newest = max((own_half / "checkpoints").iterdir())
     whole = newest.read_bytes()
-    newest.write_bytes(broken or whole[: len(whole) // 2])
+    newest.write_bytes(BROKEN[broken](whole))
     assert load(own_half, compose(merged(*STRATEGIES["fedpart"]))).round == 2
     rest = play(tmp_path / "rest", *STRATEGIES["fedpart"], "rounds=4", f"resume='{own_half}'")
     assert [row["round"] for row in rest.rows] == [0, 1, 2, 3, 4]
