@@ -1,0 +1,96 @@
+"""Every form gives back every word; sizes by hand; the smallest is taken."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clients.forms import FORMS, smallest, word_of, words_of
+
+WORDS = st.sampled_from(["u1", "u2", "u4", "u8"])
+
+
+@st.composite
+def some_words(draw):
+    """Words of which some, all or none are zero, of any bits or near to each other."""
+    dtype = np.dtype(draw(WORDS))
+    rng, count = np.random.default_rng(draw(st.integers(0, 99))), draw(st.integers(0, 600))
+    low = draw(st.sampled_from([0, 7, np.iinfo(dtype).max - 9]))
+    words = rng.integers(low, draw(st.sampled_from([low + 9, np.iinfo(dtype).max])), count, dtype, endpoint=True)
+    words[rng.random(count) < draw(st.sampled_from([0, 0.05, 0.5, 0.95, 1]))] = 0
+    return words
+
+
+@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("floats", [False, True])
+@settings(max_examples=60, deadline=None)
+@given(words=some_words())
+def test_every_form_gives_back_every_word(name, floats, words):
+    parts = FORMS[name].write(words, floats)
+    assert len(parts) == FORMS[name].parts(words.dtype)
+    back = FORMS[name].read(parts, words.size, words.dtype, floats)
+    assert (back.dtype, back.tobytes()) == (words.dtype, words.tobytes())
+    chosen, smallest_parts = smallest(words, floats)
+    assert sum(map(len, smallest_parts)) <= sum(map(len, parts)) or words.nbytes < 64
+    assert FORMS[chosen].write(words, floats) == smallest_parts
+
+
+def test_planes_by_hand():
+    """1.0 is 0x3f800000, rotated 0x7f000000; -1.0 is 0xbf800000, rotated 0x7f000001, which is 1 more."""
+    words = words_of(np.array([1, -1, 1.5], np.float32))  # 1.5 is 0x3fc00000, rotated 0x7f800000
+    assert [part.hex() for part in FORMS["planes"].write(words, True)] == [
+        "0000007f", "000100", "000000", "000080", "000000",
+    ]  # fmt: skip
+    sparse = FORMS["sparse"].write(words_of(np.array([0, 1, 0, 0, -1, 1.5, 0], np.float32)), True)
+    assert sparse[1:] == FORMS["planes"].write(words, True)
+
+
+def test_negative_zero_is_kept_by_the_sparse_form():
+    words = words_of(np.array([0, -0.0, 0, np.nan], np.float32))
+    assert FORMS["sparse"].write(words, True)[1:] == FORMS["planes"].write(words[[1, 3]], True)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "word"), [("f4", "u4"), (">f8", "u8"), ("c8", "u4"), ("c16", "u8"), ("?", "u1"), ("i2", "u2")]
+)
+def test_a_word_has_the_size_of_an_item_and_a_complex_number_two(dtype, word):
+    assert word_of(np.dtype(dtype)) == np.dtype(word)
+    assert words_of(np.zeros((3, 2), dtype)).size == 6 * (1 + (np.dtype(dtype).kind == "c"))
+
+
+def pruned(sparsity, size=200_000):
+    """Normally distributed float32 values, the largest of which are kept."""
+    values = np.random.default_rng(0).normal(0, 0.05, size).astype(np.float32)
+    values[np.argsort(np.abs(values))[: round(sparsity * size)]] = 0
+    return words_of(values)
+
+
+@pytest.mark.parametrize(
+    ("sparsity", "form", "most"),
+    [(0, "planes", 0.85), (0.9, "sparse", 0.092), (0.95, "sparse", 0.048), (0.99, "sparse", 0.0105)],
+)
+def test_the_share_of_dense_that_pruned_weights_take(sparsity, form, most):
+    words = pruned(sparsity)
+    name, parts = smallest(words, True)
+    assert name == form
+    size = sum(map(len, parts))
+    assert size < most * words.nbytes
+    # No code of the mask alone goes below its entropy, and the 23 bits of the mantissa are nearly noise.
+    p = 1 - sparsity
+    entropy = 0 if p == 1 else -(p * math.log2(p) + sparsity * math.log2(sparsity))
+    assert size > words.size / 8 * (entropy + p * 22)
+
+
+@pytest.mark.parametrize(
+    ("words", "form"),
+    [
+        (np.random.default_rng(0).integers(0, 2**32, 100_000, np.uint32), "raw"),
+        (np.full(1000, 7, np.uint32), "zstd"),
+        (np.zeros(100_000, np.uint32), "sparse"),
+        (np.arange(15, dtype=np.uint32), "raw"),
+    ],
+)
+def test_what_suits_each_form(words, form):
+    assert smallest(words, False)[0] == form
