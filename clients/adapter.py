@@ -35,7 +35,7 @@ def train_reply(message: Message, memory: Memory, client_for: Callable[[Order], 
         config: dict[str, Any] = {**order.plan.to_config(), "names": list(weights)}
         arrays, examples, metrics = client.fit(list(weights.values()), config)
         update = dict(zip(cast(list[str], metrics["names"]), arrays, strict=True))
-        content = reply_content(model_record(pack(update)), examples, metrics)
+        content = reply_content(model_record(pack(update), update), examples, metrics)
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
         LOG.warning("client failed: %s", reason)

@@ -51,9 +51,26 @@ class Reply:
     steps: tuple[float, ...] = ()
 
 
-def model_record(payload: Payload) -> ArrayRecord:
-    """A payload as the one array of a record. The record may be shared by many messages."""
+class _Here(bytes):
+    """Packed bytes as long as they are in the process that packed them, with the arrays that they hold."""
+
+    weights: Weights
+
+    def __reduce__(self) -> tuple[type[bytes], tuple[bytes]]:
+        return bytes, (bytes(self),)  # another process gets the bytes alone
+
+
+def model_record(payload: Payload, weights: Weights | None = None) -> ArrayRecord:
+    """A payload as the one array of a record. The record may be shared by many messages.
+
+    weights: exactly what the payload unpacks to, to be given to a receiver in this process as it is.
+    """
     data = payload.to_bytes()
+    if weights is not None:
+        data = _Here(data)
+        data.weights = {name: array.view() for name, array in weights.items()}
+        for array in data.weights.values():
+            array.flags.writeable = False  # as unpacked arrays are
     return ArrayRecord({MODEL: Array("uint8", (len(data),), _STYPE, data)})
 
 
@@ -155,8 +172,12 @@ def _floats(values: Any) -> tuple[float, ...]:
 
 def nbytes(content: RecordDict) -> int:
     """Size in bytes of a message's content as serialised: packed arrays and all records beside them."""
-    packed = sum(len(array.data) for record in content.array_records.values() for array in record.values())
-    return packed + records_nbytes(content)
+    return packed_nbytes(content) + records_nbytes(content)
+
+
+def packed_nbytes(content: RecordDict) -> int:
+    """Size in bytes of the packed arrays alone."""
+    return sum(len(array.data) for record in content.array_records.values() for array in record.values())
 
 
 def records_nbytes(content: RecordDict) -> int:
@@ -172,6 +193,8 @@ def _unpacked_order(data: bytes) -> Weights:
 
 
 def _unpacked(data: bytes, most: int | None = None) -> Weights:
+    if isinstance(data, _Here):
+        return data.weights
     payload = Payload.from_bytes(data)
     return unpack(payload.arrays, payload.header, most)
 

@@ -4,6 +4,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import Any
 
@@ -61,7 +62,7 @@ class FederatedClient(NumPyClient):
         self.partition = partition
         self.seed = seed
         self.batch_norm = batch_norm
-        self.groups = groups
+        self.groups = None if groups is None else tuple(map(tuple, groups))
         self.objective = Plain() if objective is None else objective
         self.local_models = LocalModels(RecordDict(), partition) if local_models is None else local_models
 
@@ -125,9 +126,7 @@ class FederatedClient(NumPyClient):
 
     def _agreed_groups(self, plan: RoundPlan) -> Groups:
         """This model's layer groups, which must be the server's."""
-        arrays = shared(self.model, self.batch_norm)
-        groups = layer_groups(arrays, self.groups)
-        ours = layout(arrays, groups)
+        groups, ours = _grouped(self.model, self.batch_norm, self.groups)
         if ours != plan.layout:
             raise ValueError(
                 f"layer groups disagree: this client's model has {len(groups)} groups (layout {ours}), the server's "
@@ -182,9 +181,8 @@ class FederatedClient(NumPyClient):
         densities: Mapping[str, float] = MappingProxyType({}),
     ) -> int:
         """Multiply-accumulates of this client's local epochs when only `trained` learns; dense without a plan."""
-        batch = self._first_batch()
-        shape = (1, *batch.shape[1:])
-        once, each = layers_per_example(self.model, shape, batch.dtype, trained, training.frozen_norm, cached)
+        shape, dtype = tuple(self._example.shape), self._example.dtype
+        once, each = layers_per_example(self.model, shape, dtype, trained, training.frozen_norm, cached)
         sparse = plan.sparse if plan else None
         per_example = needed_macs(once, sparse, densities) + needed_macs(each, sparse, densities) * training.epochs
         return round(len(self.examples) * per_example)
@@ -200,11 +198,20 @@ class FederatedClient(NumPyClient):
 
     def _inference_macs(self) -> int:
         """Multiply-accumulates of one forward pass over all examples."""
-        return inference_macs(self.model, self._first_batch()[:1]) * len(self.examples)
+        return inference_macs(self.model, self._example) * len(self.examples)
 
-    def _first_batch(self) -> Tensor:
-        """Model inputs of the size that training works on: a text is as long as the longest of its batch."""
-        return self.task.prepare(self.examples.inputs[: self.training.batch_size])
+    @cached_property
+    def _example(self) -> Tensor:
+        """A model input of the size that training works on: a text is as long as the longest of its batch."""
+        return self.task.prepare(self.examples.inputs[: self.training.batch_size])[:1]
+
+
+@lru_cache(maxsize=8)
+def _grouped(model: nn.Module, batch_norm: str, modules: Groups | None) -> tuple[Groups, str]:
+    """The model's layer groups and their layout, which are the same in every round."""
+    arrays = shared(model, batch_norm)
+    groups = layer_groups(arrays, modules)
+    return groups, layout(arrays, groups)
 
 
 def shared(model: nn.Module, batch_norm: str) -> dict[str, Tensor]:

@@ -30,22 +30,20 @@ def training_only(
     """
     chosen = set(trainable)
     modes = [(module, module.training) for module in model.modules()]
-    switches = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
+    named = dict(model.named_parameters())
+    switches = [(parameter, parameter.requires_grad) for parameter in named.values()]
     model.train()
-    everything = chosen >= {name for name, _ in model.named_parameters()}
-    frozen = [module for name, module in norms(model) if not everything and not _own_names(name, module) & chosen]
+    slices = [] if chosen >= named.keys() else norms(model)
+    frozen = [module for name, module in slices if not _own_names(name, module) & chosen]
     for module in frozen:
         if frozen_norm == "eval":
             module.eval()
         else:
             setattr(module, _TRACKS, False)  # train mode then normalises by batch and updates nothing
-    parameters = []
-    for name, parameter in model.named_parameters():
+    for name, parameter in named.items():
         parameter.requires_grad_(name in chosen)
-        if name in chosen:
-            parameters.append(parameter)
     try:
-        yield parameters
+        yield [parameter for name, parameter in named.items() if name in chosen]
     finally:
         for module in frozen:
             setattr(module, _TRACKS, True)

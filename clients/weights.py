@@ -5,7 +5,6 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import nn
 
@@ -40,9 +39,8 @@ def load_weights(model: nn.Module, weights: Mapping[str, NDArray[Any]]) -> None:
             raise ValueError(f"unknown array {name!r}: the model has {', '.join(state)}")
         if tuple(array.shape) != tuple(state[name].shape):
             raise ValueError(f"{name}: shape {tuple(array.shape)} given, {tuple(state[name].shape)} allowed")
-    with torch.no_grad():
-        for name, array in weights.items():
-            state[name].copy_(torch.from_numpy(np.array(array)))  # arrays from the wire are read-only
+    for name, array in weights.items():
+        np.copyto(state[name].numpy(), array, casting="unsafe")
 
 
 class RunningMean:

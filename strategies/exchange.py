@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from flwr.app import ArrayRecord, Message
 from flwr.serverapp import Grid
 
-from clients.messages import has_forgotten, model_record, nbytes, order_content, records_nbytes
+from clients.messages import has_forgotten, model_record, nbytes, order_content, packed_nbytes, records_nbytes
 from clients.plan import RoundPlan
 from clients.weights import Weights
 from clients.wire import dense_nbytes, pack
@@ -75,7 +75,8 @@ class Exchange:
 
     def received(self, reply: Message) -> None:
         """Account for an answer's bytes, beside what it would weigh dense and full."""
-        self._report.received(nbytes(reply.content), self._dense + records_nbytes(reply.content))
+        records = records_nbytes(reply.content)
+        self._report.received(packed_nbytes(reply.content) + records, self._dense + records)
 
     def accepted(self, partition: int) -> None:
         """The client did what its order said, so it also holds what it was told to keep."""
@@ -89,5 +90,6 @@ class Exchange:
         if key not in self._packed:
             self._packed[key] = model_record(pack(lacking))
         content = order_content(self._packed[key], self._plan, partition, self._clients, base, self._keep)
-        self._report.sent(nbytes(content), self._dense + records_nbytes(content))
+        records = records_nbytes(content)
+        self._report.sent(packed_nbytes(content) + records, self._dense + records)
         return Message(content, self._nodes[partition], "train", group_id=str(self._plan.round))

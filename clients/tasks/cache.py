@@ -16,26 +16,24 @@ class ExampleCache:
 
     def __init__(self, max_bytes: int = 2 * 1024**3) -> None:
         self.max_bytes = max_bytes
+        self.nbytes = 0
+        """Bytes kept at present."""
         self._kept: OrderedDict[Hashable, Examples] = OrderedDict()
         self._lock = threading.RLock()
 
     def __reduce__(self) -> tuple[type["ExampleCache"], tuple[int]]:
         return ExampleCache, (self.max_bytes,)
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes kept at present."""
-        return sum(_nbytes(examples) for examples in self._kept.values())
-
     def get(self, key: Hashable, load: Callable[[], Examples]) -> Examples:
         """What is kept under `key`, or else what `load` returns, which is then kept."""
         with self._lock:
             if key not in self._kept:
                 self._kept[key] = load()
+                self.nbytes += _nbytes(self._kept[key])
             self._kept.move_to_end(key)
             found = self._kept[key]
             while self._kept and self.nbytes > self.max_bytes:
-                self._kept.popitem(last=False)
+                self.nbytes -= _nbytes(self._kept.popitem(last=False)[1])
             return found
 
 

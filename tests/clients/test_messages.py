@@ -1,6 +1,7 @@
 """Orders and replies survive their message, everything else is a ValueError, and sizes are what is serialised."""
 
 import math
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -47,6 +48,18 @@ def test_a_reply_comes_back():
     reply = read_reply(reply_content(model(), 12, COSTS))
     assert bits(reply.weights) == bits(WEIGHTS)
     assert (reply.examples, reply.loss, reply.macs, reply.macs_dense, reply.seconds) == (12, 0.5, 7, 11, 0.25)
+
+
+def test_who_is_in_the_same_process_is_given_the_arrays_and_others_the_bytes():
+    content = reply_content(model_record(pack(WEIGHTS), WEIGHTS), 12, COSTS)
+    reply = read_reply(content)
+    assert all(np.shares_memory(reply.weights[name], WEIGHTS[name]) for name in WEIGHTS)
+    assert not any(array.flags.writeable for array in reply.weights.values())
+    assert WEIGHTS["w"].flags.writeable
+    elsewhere = pickle.loads(pickle.dumps(content))
+    assert type(elsewhere.array_records[MODEL][MODEL].data) is bytes
+    assert nbytes(elsewhere) == nbytes(content) == nbytes(reply_content(model(), 12, COSTS))
+    assert bits(read_reply(elsewhere).weights) == bits(WEIGHTS)
 
 
 def test_one_record_serves_many_messages():
