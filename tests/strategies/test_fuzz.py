@@ -138,7 +138,7 @@ def mutated(draw):
 @given(mutated())
 def test_a_mutated_reply_is_refused_or_is_a_sound_one(case):
     """Clients 0 and 2 are honest; whatever client 1 sends, the model is the mean of what was accepted."""
-    content, whole = case
+    content, _ = case
 
     def reply(message):
         return Message(content, reply_to=message) if asked(message).partition == 1 else answer(message, HONEST, 2)
