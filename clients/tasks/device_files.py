@@ -1,11 +1,9 @@
 """A device's own examples: parquet files or an npz file that never leave it."""
 
-import zipfile
 from pathlib import Path
 
-import numpy as np
-
 from clients.tasks.image_format import ImageFormat
+from clients.tasks.npz import read_npz
 from clients.tasks.parquet import files_of_split, open_files
 from clients.tasks.task import Examples
 
@@ -41,13 +39,6 @@ def read_device(path: str, image_format: ImageFormat) -> Examples:
 
 
 def _read_npz(place: Path, image_format: ImageFormat, origin: str) -> Examples:
-    try:
-        with np.load(place, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files if name in ("x", "y")}
-            there = ", ".join(archive.files)
-    except (OSError, EOFError, TypeError, ValueError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{origin}: not readable as npz ({str(error).splitlines()[0]})") from error
-    if len(arrays) < 2:
-        raise ValueError(f"{origin}: must have the arrays x (images) and y (labels); it has: {there}")
+    arrays = read_npz(place, origin, ("x", "y"))
     pixels = image_format.channels_first(arrays["x"], origin)
     return image_format.examples(pixels, arrays["y"], origin)

@@ -29,8 +29,8 @@ def _errors_only(logger_name: str) -> Iterator[None]:
         logger.setLevel(before)
 
 
-def open_hub(name: str, split: str) -> Any:
-    """A split of a data set on the Hugging Face hub, downloaded once by `datasets`."""
+def open_hub(name: str, split: str, folder: str | None = None, revision: str | None = None) -> Any:
+    """A split of a data set on the Hugging Face hub, or in a folder and branch there, downloaded once by `datasets`."""
     import datasets
     import huggingface_hub.utils
     import pyarrow.dataset
@@ -39,7 +39,7 @@ def open_hub(name: str, split: str) -> Any:
     huggingface_hub.utils.disable_progress_bars()  # type: ignore[attr-defined]
     try:
         with _errors_only("huggingface_hub"):  # else two lines for each of five tries
-            loaded = datasets.load_dataset(name, split=split)
+            loaded = datasets.load_dataset(name, data_dir=folder, revision=revision, split=split)
     except Exception as error:  # the libraries underneath let through errors of many unrelated kinds
         reason = " ".join(str(error).split())[:200]
         raise ValueError(
@@ -58,6 +58,7 @@ def open_folder(path: str, split: str, hub: str) -> Any:
             f"task.data={path}: {wrong}; give a folder of parquet files, or leave it out to load {hub} from the hub"
         )
     files = files_of_split(folder, split) or files_of_split(folder, split, below="*/")
+    files = files or sorted(folder.glob(f"{split}/*.parquet"))
     if not files:
         raise ValueError(f"task.data={path}: no file {split}*.parquet in it; its files must be named by split")
     if len({file.parent for file in files}) > 1:
@@ -97,6 +98,13 @@ def check_columns(dataset: Any, names: Iterable[str], origin: str) -> None:
         if name not in dataset.schema.names:
             there = ", ".join(dataset.schema.names)
             raise ValueError(f"{origin}: no column {name}; the columns are: {there}")
+
+
+def with_value(dataset: Any, column: str) -> Any:
+    """Only the rows that have a value in this column."""
+    import pyarrow.dataset
+
+    return dataset.filter(pyarrow.dataset.field(column).is_valid())
 
 
 def read_table(dataset: Any, columns: Columns, origin: str) -> Table:

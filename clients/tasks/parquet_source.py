@@ -5,7 +5,7 @@ from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import Any
 
-from clients.tasks.parquet import Columns, open_folder, open_hub, read_table
+from clients.tasks.parquet import Columns, check_columns, open_folder, open_hub, read_table, with_value
 from clients.tasks.partition import Table
 
 
@@ -21,6 +21,9 @@ class ParquetSource(ABC):
         path: local folder, or None.
         train_split: name of the training split, with which local files begin or which they have as a word.
         test_split: the same for the test split.
+        hub_folder: folder of the hub's repository that holds the files, where it has several data sets.
+        hub_revision: branch of the hub's repository.
+        complete: a column without a value in which a row is left out.
     """
 
     hub: str
@@ -28,6 +31,9 @@ class ParquetSource(ABC):
     path: str | None = None
     train_split: str = "train"
     test_split: str = "test"
+    hub_folder: str | None = None
+    hub_revision: str | None = None
+    complete: str | None = None
 
     @property
     @abstractmethod
@@ -41,7 +47,14 @@ class ParquetSource(ABC):
 
     def open(self, split: str) -> Any:
         """A split as a `pyarrow.dataset.Dataset`."""
-        return open_hub(self.hub, split) if self.path is None else open_folder(self.path, split, self.hub)
+        if self.path is None:
+            dataset = open_hub(self.hub, split, self.hub_folder, self.hub_revision)
+        else:
+            dataset = open_folder(self.path, split, self.hub)
+        if self.complete is None:
+            return dataset
+        check_columns(dataset, [self.complete], self.origin)
+        return with_value(dataset, self.complete)
 
     @cached_property
     def train(self) -> Any:

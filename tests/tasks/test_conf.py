@@ -10,7 +10,8 @@ from clients.tasks.images import ImageTask
 from clients.tasks.text import TextTask
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
-TASKS = {"digits": ImageTask, "cifar10": ImageTask, "agnews": TextTask, "sogou": TextTask}
+IMAGES = ("digits", "cifar10", "asc_kws", "speech")
+TASKS = {**dict.fromkeys(IMAGES, ImageTask), "agnews": TextTask, "sogou": TextTask}
 PARTITIONS = sorted(path.stem for path in (CONF / "partition").glob("*.yaml"))
 
 
@@ -22,7 +23,7 @@ def test_the_partitions_are_there():
 @pytest.mark.parametrize("name", TASKS)
 def test_every_combination_constructs(make_task, name, partition):
     column = ["partition.column=writer"] if partition == "natural" else []
-    task = make_task(f"task={name}", f"partition={partition}", "seed=7", *column)
+    task = make_task(f"task={name}", f"partition={partition}", "seed=7", "task.clients=10", *column)
     assert isinstance(task, TASKS[name])
     assert (task.name, task.seed, task.clients) == (name, 7, 10)
     assert type(task.partition).__name__.lower() == partition
@@ -53,7 +54,7 @@ def test_sogou_differs_in_its_data_alone(compose_config):
     assert sogou.source.text_columns == ["title", "content"]
 
 
-@pytest.mark.parametrize("name", ["cifar10", "agnews", "sogou"])
+@pytest.mark.parametrize("name", ["cifar10", "agnews", "sogou", "asc_kws", "speech"])
 def test_the_path_reaches_the_source(make_task, name):
     task = make_task(f"task={name}", "task.data='/some where'")
     assert task.data == task.source.path == "/some where"

@@ -136,7 +136,7 @@ def test_several_text_columns_are_joined_and_gaps_are_empty(tmp_path, write_tabl
 def test_the_hub_gives_the_same_as_files(folder, monkeypatch):
     local = text_task(folder, where={"of": "b"}, clients=1)
     hub = {split: datasets.Dataset(local.source.open(split).to_table()) for split in ("train", "test")}
-    monkeypatch.setattr(datasets, "load_dataset", lambda _, split: hub[split])
+    monkeypatch.setattr(datasets, "load_dataset", lambda _, split, **__: hub[split])
     remote = text_task(None, where={"of": "b"}, clients=1)
     assert torch.equal(remote.client_examples(0).inputs, local.client_examples(0).inputs)
     assert torch.equal(remote.test_examples().inputs, local.test_examples().inputs)

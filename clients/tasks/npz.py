@@ -1,0 +1,20 @@
+"""NumPy archives with the arrays x (inputs) and y (labels)."""
+
+import zipfile
+from collections.abc import Collection
+from pathlib import Path
+
+import numpy as np
+
+
+def read_npz(place: Path, origin: str, names: Collection[str] | None = None) -> dict[str, np.ndarray]:
+    """The arrays of an archive that must have x and y, all or those in `names`; `origin` opens what errors say."""
+    try:
+        with np.load(place, allow_pickle=False) as archive:
+            there = archive.files
+            arrays = {name: archive[name] for name in there if names is None or name in names}
+    except (OSError, EOFError, TypeError, ValueError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{origin}: not readable as npz ({str(error).splitlines()[0]})") from error
+    if not {"x", "y"} <= set(there):
+        raise ValueError(f"{origin}: must have the arrays x (images) and y (labels); it has: {', '.join(there)}")
+    return arrays
