@@ -67,6 +67,8 @@ def round_line(row: dict[str, Any], rounds: int) -> str:
     if row["sampled"]:
         parts.append(f"up {size(row['bytes_up']):>8}  down {size(row['bytes_down']):>8}")
     parts.append(f"{row['seconds_round']:.1f} s")
+    memory = [(who, row.get(f"memory_{who}_mb")) for who in ("server", "client")]
+    parts += [f"{who} {peak:.0f} MB" for who, peak in memory if peak is not None]
     lost = [f"{row[name]} {name}" for name in ("failed", "rejected") if row[name]]
     return "  ".join([*parts, *lost])
 

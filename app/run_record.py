@@ -14,6 +14,7 @@ from app import checkpoint
 from app.config import to_yaml
 from app.files import append_line, whole, write_text
 from app.mismatch import STEPS_FILE, step_ratios
+from clients.peak import peak_memory_mb
 from clients.weights import Weights, fingerprint
 from strategies.cost import RoundReport
 
@@ -80,6 +81,8 @@ class RunRecord:
             "seconds_round": seconds,
             "seconds_server": report.seconds_server,
             "seconds_train": report.seconds_train,
+            "memory_server_mb": _rounded(peak_memory_mb()),
+            "memory_client_mb": _rounded(report.memory_client),
         }
         append_line(self.run_dir / "rounds.jsonl", json.dumps(row))
         self.rows.append(row)
@@ -137,6 +140,10 @@ _SUMMED = (
 
 def _ratio(part: float, whole: float) -> float | None:
     return part / whole if whole else None
+
+
+def _rounded(megabytes: float | None) -> float | None:
+    return None if megabytes is None else round(megabytes, 1)
 
 
 def _version(package: str) -> str | None:

@@ -40,7 +40,10 @@ class Order:
 
 @dataclass(frozen=True)
 class Reply:
-    """Client to server: the trained arrays, the number of examples behind them, and what the training cost."""
+    """Client to server: the trained arrays, the number of examples behind them, and what the training cost.
+
+    memory: peak of the client's process in MB; None where it does not know.
+    """
 
     weights: Weights
     examples: int
@@ -48,6 +51,7 @@ class Reply:
     macs: int
     macs_dense: int
     seconds: float
+    memory: float | None = None
     steps: tuple[float, ...] = ()
 
 
@@ -110,6 +114,8 @@ def reply_content(model: ArrayRecord, examples: int, metrics: Mapping[str, Any])
     too_large = [name for name, value in values.items() if isinstance(value, int) and abs(value) > _INT64_MAX]
     if too_large:
         raise ValueError(f"{too_large[0]}={values[too_large[0]]}: must fit in 64 bits")
+    if (memory := metrics.get("memory")) is not None:
+        values["memory"] = float(memory)  # a float is as long as any other, so that bytes are the same in every run
     record = MetricRecord({**values})
     if steps := metrics.get("steps"):
         record["steps"] = list(steps)
@@ -159,8 +165,16 @@ def read_reply(content: RecordDict, most: int | None = None) -> Reply:
         macs=metrics["macs"],
         macs_dense=metrics["macs-dense"],
         seconds=float(metrics["seconds"]),
+        memory=_memory(metrics.get("memory")),
         steps=_floats(metrics.get("steps", [])),
     )
+
+
+def _memory(value: Any) -> float | None:
+    """A metric that may be missing."""
+    if isinstance(value, list):
+        raise ValueError(f"memory={value}: must be a number")
+    return None if value is None else float(value)
 
 
 def _floats(values: Any) -> tuple[float, ...]:

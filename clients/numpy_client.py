@@ -21,6 +21,7 @@ from clients.macs import inference_macs, layers_per_example
 from clients.memory import LocalModels
 from clients.objectives import Objective, Plain
 from clients.partial import estimate_statistics, norms, training_only
+from clients.peak import peak_memory_mb
 from clients.plan import RoundPlan
 from clients.prefix import Split, activations, split
 from clients.sparse_layers import sparse_layers
@@ -77,8 +78,8 @@ class FederatedClient(NumPyClient):
 
         config["names"] names the parameters; without it they are all that the model exchanges, in its order.
         Returns the trained arrays, the number of local examples, and metrics: `names` of the returned arrays,
-        `loss`, `macs` and `macs-dense` of this round, `seconds` of training, and `steps` (iterations x groups,
-        row by row) where the plan asks for diagnostics.
+        `loss`, `macs` and `macs-dense` of this round, `seconds` of training, peak `memory` in MB, and `steps`
+        (iterations x groups, row by row) where the plan asks for diagnostics.
         """
         started = time.perf_counter()
         torch.set_num_threads(self.training.threads)
@@ -114,6 +115,7 @@ class FederatedClient(NumPyClient):
             + beside,
             "macs-dense": self._macs(names_in(groups, None), False, training) + beside,
             "seconds": time.perf_counter() - started,
+            "memory": peak_memory_mb(),
             **({} if steps is None else {"steps": [size for row in steps.sizes for size in row]}),
         }
         return list(update.values()), len(self.examples), metrics

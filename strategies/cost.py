@@ -13,6 +13,7 @@ class RoundReport:
     failed, rejected: partition to reason: no usable answer, or an answer that was refused.
     bytes_dense, bytes_dense_up: what the same messages would weigh dense and full, both ways and upward.
     steps: each client's step sizes where they were asked for (`clients.diagnostics`), row by row.
+    memory_client: peak of the process that plays a client in MB, the largest; None where none tells.
     macs, macs_dense: multiply-accumulates of local training, as needed and as full dense training would need.
     """
 
@@ -33,6 +34,7 @@ class RoundReport:
     loss_sum: float = 0.0
     seconds_train: float = 0.0
     seconds_server: float = 0.0
+    memory_client: float | None = None
     steps: list[tuple[float, ...]] = field(default_factory=list)
 
     @property
@@ -59,6 +61,8 @@ class RoundReport:
         self.macs += reply.macs
         self.macs_dense += reply.macs_dense
         self.seconds_train += reply.seconds
+        if reply.memory is not None:
+            self.memory_client = max(reply.memory, self.memory_client or 0.0)
         if reply.steps:
             self.steps.append(reply.steps)
 

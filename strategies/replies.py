@@ -112,8 +112,8 @@ def _strange_account(reply: Reply) -> str | None:
     """What would spoil the round's account, which adds these numbers up."""
     if not abs(reply.loss) <= MOST:
         return f"loss={reply.loss}, must be from {-MOST:g} to {MOST:g}"
-    for name in ("macs", "macs_dense", "seconds"):
-        if not 0 <= getattr(reply, name) <= MOST:
+    for name in ("macs", "macs_dense", "seconds", "memory"):
+        if not 0 <= (getattr(reply, name) or 0) <= MOST:
             return f"{name}={getattr(reply, name)}, must be from 0 to {MOST:g}"
     return None
 

@@ -30,8 +30,9 @@ class Run:
 
     @property
     def timeless(self) -> list[dict[str, Any]]:
-        """The rows without their times: what must be the same when the run is played again."""
-        return [{name: value for name, value in row.items() if "seconds" not in name} for row in self.rows]
+        """The rows without times and memory: what must be the same when the run is played again."""
+        measured = ("seconds", "memory")
+        return [{name: row[name] for name in row if not name.startswith(measured)} for row in self.rows]
 
     @property
     def summary(self) -> dict[str, Any]:

@@ -21,7 +21,7 @@ FIELDS = {
     "round", "phase", "groups", "accuracy", "loss", "train_loss", "sampled", "completed", "failed", "rejected",
     "bytes_down", "bytes_up", "bytes_down_total", "bytes_up_total", "bytes_dense", "macs", "macs_dense",
     "sparsity_down", "sparsity_up", "sparsity_model", "mask_iou", "regrowth",
-    "seconds_round", "seconds_server", "seconds_train",
+    "seconds_round", "seconds_server", "seconds_train", "memory_server_mb", "memory_client_mb",
 }  # fmt: skip
 SPARSE = ("sparsity_down", "sparsity_up", "sparsity_model", "mask_iou", "regrowth")
 STRATEGIES = sorted(file.stem for file in (ROOT / "conf" / "strategy").glob("*.yaml"))
@@ -102,6 +102,7 @@ def test_rows(partly):
         assert 0 < row["macs"] <= row["macs_dense"]
         assert 0 < row["bytes_down"] + row["bytes_up"] <= row["bytes_dense"]
         assert row["seconds_train"] > 0
+        assert row["memory_server_mb"] >= row["memory_client_mb"] > 100  # one process plays both, and holds torch
 
 
 def test_phases_are_the_schedules(partly):
