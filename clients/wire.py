@@ -1,13 +1,16 @@
 """Named arrays to bytes and back, lossless, each array in the smallest form (`clients.forms`).
 
 A payload is a header (JSON, compressed: for each array its name, dtype, shape, form and the lengths of its parts)
-and one byte string per array. Nothing is pickled. Every length is checked against the header before it is believed.
+and one byte string per array. Nothing is pickled. Every length is checked against the header before it is believed,
+and a checksum (CRC-32) over all of it tells damaged bytes, which may well be other valid values, from what was
+packed. It is no signature.
 """
 
 import json
 import math
 import struct
 import sys
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
@@ -25,7 +28,7 @@ _CODES = ["f2", "f4", "f8", "c8", "c16", *(kind + size for kind in "iu" for size
 DTYPES = frozenset(["|b1", "|i1", "|u1", *(order + code for order in "<>" for code in _CODES)])
 _LEVEL = 3
 _MAX_HEADER = 1 << 24
-_PREFIX = struct.Struct("<4sI")
+_PREFIX = struct.Struct("<4sII")  # magic, length of the header, checksum of all that follows
 _MAGIC = b"FSW2"
 
 
@@ -43,14 +46,18 @@ class Payload:
 
     def to_bytes(self) -> bytes:
         """The payload as one byte string, which is what travels."""
-        return b"".join([_PREFIX.pack(_MAGIC, len(self.header)), self.header, *self.arrays])
+        checksum = 0
+        for part in (self.header, *self.arrays):
+            checksum = zlib.crc32(part, checksum)
+        return b"".join([_PREFIX.pack(_MAGIC, len(self.header), checksum), self.header, *self.arrays])
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Payload":
         """The inverse of `to_bytes`. Raises ValueError for bytes that are not a payload."""
         if len(data) < _PREFIX.size or data[:4] != _MAGIC:
             raise ValueError(f"not a packed payload: {len(data)} bytes that begin with {data[:4]!r}")
-        end = _PREFIX.size + _PREFIX.unpack_from(data)[1]
+        _, length, checksum = _PREFIX.unpack_from(data)
+        end = _PREFIX.size + length
         header, view = data[_PREFIX.size : end], memoryview(data)
         arrays = []
         for entry in _entries(header):
@@ -58,6 +65,8 @@ class Payload:
             arrays.append(view[start:end])
         if end != len(data):
             raise ValueError(f"payload of {len(data)} bytes, {end} announced by its header")
+        if zlib.crc32(view[_PREFIX.size :]) != checksum:
+            raise ValueError(f"payload of {len(data)} bytes is damaged: its checksum is not the one that was sent")
         return cls(tuple(arrays), header)
 
 

@@ -113,9 +113,12 @@ class Adaptive(ServerOptimizer):
 
     def _second(self, squared: NDArray[Any], v: NDArray[Any]) -> NDArray[Any]:
         """Algorithm 2, its last three options: v after a round of this squared change."""
-        towards = {"adagrad": squared, "adam": squared - v, "yogi": np.sign(squared - v) * squared}[self.rule]
-        after: NDArray[Any] = v + (1 - self.beta2) * towards
-        return after
+        growth: NDArray[Any] = squared - v  # adam
+        if self.rule == "yogi":
+            growth = np.sign(growth) * squared
+        elif self.rule == "adagrad":
+            growth = squared
+        return v + (1 - self.beta2) * growth
 
 
 def _below_one(name: str, value: float) -> float:

@@ -75,10 +75,10 @@ def test_the_smallest_form_is_taken():
     zeros = np.zeros(10_000, np.float32)
     noise = np.random.default_rng(0).integers(0, 256, 10_000, np.uint8)
     assert pack({"w": zeros}).nbytes < 200
-    # Noise does not compress: it stays raw, and the payload is a prefix of 8 bytes, the header and the values.
+    # Noise does not compress: it stays raw, and the payload is a prefix of 12 bytes, the header and the values.
     payload = pack({"w": noise})
     assert payload.arrays == (noise.tobytes(),)
-    assert payload.nbytes == 8 + len(payload.header) + 10_000 == dense_nbytes({"w": noise})
+    assert payload.nbytes == 12 + len(payload.header) + 10_000 == dense_nbytes({"w": noise})
 
 
 def test_trained_weights_compress_without_loss():
@@ -90,7 +90,7 @@ def test_trained_weights_compress_without_loss():
 def test_dense_size_by_hand():
     weights = {"w": np.zeros((100, 10), np.float32), "n": np.array(3)}
     header = zstandard.compress(b'[["w","<f4",[100,10],"raw",[4000]],["n","<i8",[],"raw",[8]]]', 3)
-    assert dense_nbytes(weights) == 4 + 4 + len(header) + 4000 + 8
+    assert dense_nbytes(weights) == 4 + 4 + 4 + len(header) + 4000 + 8
 
 
 def test_unpacked_arrays_are_read_only():
