@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 from omegaconf import DictConfig, OmegaConf
 from safetensors import SafetensorError, safe_open
@@ -105,6 +106,8 @@ def _without_arrays(state: dict[str, Any]) -> tuple[str, Weights]:
     arrays: Weights = {}
 
     def name_of(array: NDArray[Any]) -> dict[str, str]:
+        if not isinstance(array, np.ndarray):
+            raise TypeError(f"a {type(array).__name__} in a strategy's state: must be of JSON types or a NumPy array")
         name = f"{_STATE}{len(arrays)}"
         arrays[name] = array
         return {_STATE: name}

@@ -84,7 +84,7 @@ class FedAvgStrategy(Strategy):
         """The new model from the clients' mean; what nobody sent keeps its value.
 
         Arrays that stay are the same objects; none is written in place. What a strategy remembers from round to
-        round (a momentum) belongs into `state`.
+        round (a mask, say) belongs into `state`; momentum and the like are the server optimizer's.
         """
         return {name: mean.get(name, array) for name, array in self.weights.items()}
 

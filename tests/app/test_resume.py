@@ -5,11 +5,13 @@ import signal
 import subprocess
 import time
 
+import numpy as np
 import pytest
 
-from app.checkpoint import load
+from app.checkpoint import Checkpoint, load, save
 from app.config import ConfigError, compose
 from tests.runs import ROOT, command, environ, merged, play
+from tests.tiny import bits
 
 STRATEGIES = {
     "fedavg": ("strategy=fedavg", "cohort.fraction=0.5", "client.optimizer=sgd", "client.momentum=0.9"),
@@ -58,6 +60,19 @@ def test_moments_and_learning_rates_go_on(tmp_path, server_optimizer):
     assert set(load(file, compose(merged(*overrides))).weights) == set(whole.weights)
     with pytest.raises(ConfigError, match="rounds: 4 then, 6 now"):
         load(file, compose(merged(*overrides, "rounds=6")))
+
+
+def test_a_strategys_state_may_hold_arrays_anywhere(tmp_path):
+    arrays = {"mask": np.array([True, False]), "lists": [np.array(2.5), {"w": np.zeros((0, 3), np.float16)}]}
+    done = Checkpoint({"fc.weight": np.ones(2, np.float32)}, [{"round": 4}], {"n": 1, "text": "state/0", **arrays})
+    loaded = load(save(tmp_path, done, compose()), compose())
+    assert bits(loaded.weights) == bits(done.weights)
+    assert (loaded.round, loaded.strategy["n"], loaded.strategy["text"]) == (4, 1, "state/0")
+    flat = [{"a": s["mask"], "b": s["lists"][0], "c": s["lists"][1]["w"]} for s in (loaded.strategy, done.strategy)]
+    assert bits(flat[0]) == bits(flat[1])
+    with pytest.raises(TypeError, match="a set in a strategy's state: must be of JSON types or a NumPy array"):
+        save(tmp_path, Checkpoint({}, [{"round": 5}], {"kept": {1, 2}}), compose())
+    assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["round-000004.safetensors"]
 
 
 def test_resumed_where_it_was(tmp_path, own_half):
