@@ -1,8 +1,8 @@
-"""Two grids: one that hands replies on as they come, and one that runs all clients in this process."""
+"""Two grids: one that hands replies on as they come, and one that runs all clients without Flower's runtimes."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, Protocol
 from uuid import uuid4
 
 from flwr.app import Context, Error, Message, RecordDict
@@ -71,14 +71,63 @@ class StreamingGrid(Grid):
         return self._grid.pull_messages(message_ids)
 
 
-class InlineGrid(Grid):
-    """Runs the ClientApp in this process: the same app and the same messages as in Flower's runtimes, no Ray.
+class Player(Protocol):
+    """Plays clients, for the messages that it takes."""
 
-    A message is worked on when its reply is asked for, so that one reply is alive at a time.
+    def room(self) -> bool:
+        """Whether it takes another message now."""
+
+    def take(self, message: Message, context: Context) -> None:
+        """Begin with a message."""
+
+    def replies(self, context: Context) -> list[Message]:
+        """Replies that are there; none is a reason to ask again. `context.state` holds what clients remember."""
+
+    def close(self) -> None:
+        """End, whatever is still to be done."""
+
+
+class Here:
+    """Plays one client after another in this process, each when its reply is asked for (a `Player`)."""
+
+    def __init__(self, client_app: ClientApp) -> None:
+        self._app = client_app
+        self._message: Message | None = None
+
+    def room(self) -> bool:
+        """See `Player.room`."""
+        return self._message is None
+
+    def take(self, message: Message, context: Context) -> None:
+        """See `Player.take`."""
+        self._message = message
+
+    def replies(self, context: Context) -> list[Message]:
+        """See `Player.replies`."""
+        message, self._message = self._message, None
+        return [] if message is None else [answer(self._app, message, context)]
+
+    def close(self) -> None:
+        """Nothing is left to end."""
+
+
+def answer(client_app: ClientApp, message: Message, context: Context) -> Message:
+    """The app's reply, or one that says what it raised."""
+    try:
+        return client_app(message, context)
+    except Exception as error:  # as Flower's runtimes do: the run goes on without this client
+        reason = f"{type(error).__name__}: {error}"
+        return Message(Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, reason), reply_to=message)
+
+
+class InlineGrid(Grid):
+    """Runs the ClientApp without Flower's runtimes: the same app and the same messages, no Ray.
+
+    A message is worked on when its reply is asked for and there is room, so that few replies are alive at a time.
     """
 
-    def __init__(self, client_app: ClientApp, run_config: dict[str, Any]) -> None:
-        self._app = client_app
+    def __init__(self, player: Player, run_config: dict[str, Any]) -> None:
+        self._player = player
         self.context = Context(0, 1, {}, RecordDict(), run_config)
         self._pending: dict[str, Message] = {}
         self._run = Run.create_empty(run_id=0)
@@ -113,18 +162,16 @@ class InlineGrid(Grid):
         return ids
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        """Work on the first of these messages, in the order in which they were pushed, and give its reply."""
+        """Have as many of these messages worked on as there is room for, in the order in which they were pushed."""
         wanted = set(message_ids)
-        first = next((message_id for message_id in self._pending if message_id in wanted), None)
-        return [] if first is None else [self._answer(self._pending.pop(first))]
+        while self._player.room():
+            first = next((message_id for message_id in self._pending if message_id in wanted), None)
+            if first is None:
+                break
+            self._player.take(self._pending.pop(first), self.context)
+        replies = self._player.replies(self.context)
+        return [reply for reply in replies if reply.metadata.reply_to_message_id in wanted]
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
         """Replies one by one, each worked on when it is asked for."""
         return StreamingGrid(self).send_and_receive(messages, timeout=timeout)
-
-    def _answer(self, message: Message) -> Message:
-        try:
-            return self._app(message, self.context)
-        except Exception as error:  # as Flower's runtimes do: the run goes on without this client
-            reason = f"{type(error).__name__}: {error}"
-            return Message(Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, reason), reply_to=message)

@@ -15,6 +15,15 @@ _MODEL, _ROUND = "memory-model", "memory-round"
 _STYPE = "fedslice.packed"
 
 
+def state_of(state: RecordDict, partition: int) -> RecordDict:
+    """What client `partition` may look at: the node's memory and its own, not that of the node's other clients.
+
+    A client's own keys end in its number.
+    """
+    others = {key for key in state if key.rpartition("-")[2].isdigit() and not key.endswith(f"-{partition}")}
+    return RecordDict({key: record for key, record in state.items() if key not in others})
+
+
 class LocalModels:
     """A client's own previous local models, newest first, in its node's `Context.state` (for `objective=moon`)."""
 

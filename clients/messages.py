@@ -106,6 +106,11 @@ def read_order(content: RecordDict) -> Order:
     )
 
 
+def partition_of(content: RecordDict) -> int:
+    """The client that an order is for, without unpacking it."""
+    return int(str(content.config_records[PLAN]["partition"]))
+
+
 def reply_content(model: ArrayRecord, examples: int, metrics: Mapping[str, Any]) -> RecordDict:
     """Content of a client's reply; values that Flower could not serialise are refused here (ValueError)."""
     values: dict[str, int | float] = {"examples": int(examples)}

@@ -7,7 +7,7 @@ from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid
 
-from app.grids import InlineGrid, StreamingGrid
+from app.grids import Here, InlineGrid, StreamingGrid
 
 
 def note(text):
@@ -36,7 +36,7 @@ def grid(worked):
             raise ZeroDivisionError("division by zero")
         return Message(note(f"{text} {context.run_config['greeting']}"), reply_to=message)
 
-    return InlineGrid(app, {"greeting": "hello"})
+    return InlineGrid(Here(app), {"greeting": "hello"})
 
 
 def messages(*texts):

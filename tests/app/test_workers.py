@@ -1,0 +1,86 @@
+"""Clients in processes of their own: the same bits, no run that hangs, nobody left behind."""
+
+import os
+import signal
+import subprocess
+import time
+import uuid
+from contextlib import closing
+
+import pytest
+from flwr.app import ArrayRecord, ConfigRecord
+
+from app.config import compose, make, to_yaml
+from app.grids import InlineGrid
+from app.serve import build_strategy
+from app.workers import Workers
+from strategies.roster import SimulatedRoster
+from tests.runs import command, environ, merged, play
+from tests.test_runtimes import marked
+
+SLICES = ("strategy=fedpart", "strategy.warmup=1", "strategy.rounds_per_layer=1", "task.clients=5")
+TWO = "runtime.workers=2"
+
+
+def test_two_workers_equal_one_and_can_be_resumed(tmp_path):
+    """Five clients, three a round, so that a client is played now by this worker and now by that."""
+    overrides = (*SLICES, "cohort.fraction=0.6", "rounds=4")
+    one = play(tmp_path / "one", *overrides)
+    two = play(tmp_path / "two", *overrides, TWO, "checkpoint.every=2")
+    assert (two.timeless, two.sha256) == (one.timeless, one.sha256)
+    half = two.folder / "checkpoints" / "round-000002.safetensors"
+    rest = play(tmp_path / "rest", *overrides, TWO, f"resume='{half}'")
+    assert (rest.timeless, rest.sha256) == (one.timeless, one.sha256)
+
+
+def test_local_models_are_found_by_whoever_plays_the_client(tmp_path):
+    overrides = ("objective=moon", "objective.queue=2", "task.clients=5", "cohort.fraction=0.6", "rounds=4")
+    one, two = play(tmp_path / "one", *overrides), play(tmp_path / "two", *overrides, TWO)
+    assert (two.timeless, two.sha256) == (one.timeless, one.sha256)
+
+
+def test_a_worker_that_dies_fails_its_message_and_is_replaced():
+    cfg = compose(merged("strategy=fedavg"))
+    task = make(cfg, "task")
+    strategy = build_strategy(cfg, task, SimulatedRoster(task.clients))
+    run_config = {"cfg-yaml": to_yaml(cfg), "overrides": ""}
+    with closing(Workers(2, run_config)) as workers:
+        grid = InlineGrid(workers, run_config)
+        orders = strategy.configure_train(1, ArrayRecord(), ConfigRecord(), grid)
+        for worker in workers._workers:
+            worker.process.kill()
+        replies = {reply.metadata.reply_to_message_id: reply for reply in grid.send_and_receive(orders)}
+        first, second, third = (replies[order.metadata.message_id] for order in orders)
+        assert third.has_content()
+        for failed in (first, second):
+            assert failed.error.reason == "the process that played this client died"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_whoever_ends_a_run_ends_its_workers(tmp_path, sign):
+    """As Ctrl-C does, the signal goes to all processes of the run; kill reaches the first alone."""
+    mark = f"FEDSLICE_TEST={uuid.uuid4().hex}"
+    folder = tmp_path / "run"
+    process = subprocess.Popen(
+        command(folder, "rounds=10000", TWO),
+        cwd=tmp_path, env=environ(**dict([mark.split("=")])),
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    wait_for(lambda: (folder / "rounds.jsonl").exists() and "\n" in (folder / "rounds.jsonl").read_text()[1:])
+    assert len(marked(mark)) > 3
+    if sign == signal.SIGINT:
+        os.killpg(process.pid, sign)
+    else:
+        process.send_signal(sign)
+    complaint = process.communicate(timeout=60)[1]
+    assert process.returncode == (130 if sign == signal.SIGINT else -sign)
+    assert "Traceback" not in complaint
+    wait_for(lambda: not marked(mark))
+
+
+def wait_for(condition):
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
