@@ -5,9 +5,10 @@ from typing import Literal
 import numpy as np
 import torch
 
-Purpose = Literal["shuffle", "augment", "model", "dropout", "cohort", "order"]
+Purpose = Literal["shuffle", "augment", "model", "dropout", "cohort", "order", "noise", "attack"]
 _PURPOSES: dict[Purpose, int] = {
-    "shuffle": 1, "augment": 2, "model": 3, "dropout": 4, "cohort": 5, "order": 6,
+    "shuffle": 1, "augment": 2, "model": 3, "dropout": 4, "cohort": 5, "order": 6, "noise": 7,
+    "attack": 8,
 }  # fmt: skip
 
 

@@ -30,7 +30,11 @@ def page(runs: Sequence[Run]) -> str:
     """The whole HTML text."""
     groups = group_runs(runs)
     title = f"{runs[0].strategy} on {runs[0].task}" if len(runs) == 1 else f"{len(runs)} runs in comparison"
-    body = _one(runs[0], groups) if len(runs) == 1 else _many(runs, groups)
+    return document(title, _one(runs[0], groups) if len(runs) == 1 else _many(runs, groups))
+
+
+def document(title: str, body: str) -> str:
+    """A page with this body, its style and its scripts; `title` is escaped here, `body` is HTML."""
     return "\n".join(
         (
             '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
@@ -50,7 +54,7 @@ def _one(run: Run, groups: Sequence[Group]) -> str:
         (
             f"<header><h1>{escape(run.strategy)} on {escape(run.task)}</h1>{lead(run)}</header>",
             key_numbers(run),
-            _figures(charts),
+            figures(charts),
             losses([run]),
             run_table(run),
         )
@@ -68,14 +72,14 @@ def _many(runs: Sequence[Run], groups: Sequence[Group]) -> str:
             f"<header><h1>fedslice on {escape(tasks)}</h1>",
             f'<p class="lead">{len(runs)} runs{folded}, in comparison.</p></header>',
             comparison_table(groups, columns(runs)),
-            _figures(charts),
+            figures(charts),
             losses(runs),
             runs_table(runs),
         )
     )
 
 
-def _figures(charts: Sequence[Chart]) -> str:
+def figures(charts: Sequence[Chart]) -> str:
     """The charts' places, and their data for the script that draws them."""
     places: list[str] = []
     data: dict[str, Any] = {}
