@@ -10,6 +10,7 @@ import tempfile
 from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
+from typing import ClassVar
 from unittest.mock import patch
 
 import numpy as np
@@ -52,8 +53,8 @@ class Clock:
 class FaultyGrid(InlineGrid):
     """Plays each client's fate; a slow one's reply comes when the next round has begun."""
 
-    fates: Counter = Counter()
-    resident: list[float] = []
+    fates: ClassVar[Counter] = Counter()
+    resident: ClassVar[list[float]] = []
     """Megabytes held at the start of each round."""
 
     def push_messages(self, messages):
@@ -90,7 +91,8 @@ class FaultyGrid(InlineGrid):
 @contextmanager
 def faults():
     """Runs within have faulty clients."""
-    FaultyGrid.fates, FaultyGrid.resident = Counter(), []
+    FaultyGrid.fates.clear()
+    FaultyGrid.resident.clear()
     with patch("app.inline.InlineGrid", FaultyGrid), patch("app.grids.time", Clock()):
         yield
 
@@ -117,12 +119,10 @@ def main(rounds):
             other = play(Path(folder) / "left out", *overrides)
         same = run.sha256 == other.sha256
         counted = {name: run.summary[f"{name}_total"] for name in ("completed", "failed", "rejected")}
-    resident = FaultyGrid.resident
-    grown = resident[-1] - resident[len(resident) // 10]
+    resident, tenth = FaultyGrid.resident, max(1, rounds // 10)
+    grown = resident[-1] - resident[tenth]
     print(f"{rounds} rounds: {counted}, {dict(FaultyGrid.fates)}; equal to the run without those clients: {same}")
-    print(
-        f"MB resident every {max(1, rounds // 10)} rounds:", *(f"{mb:.1f}" for mb in resident[:: max(1, rounds // 10)])
-    )
+    print(f"MB resident every {tenth} rounds:", *(f"{mb:.1f}" for mb in resident[::tenth]))
     print(f"from a tenth of the rounds to the end: {grown:+.1f} MB")
     return 0 if same and grown < 20 else 1
 

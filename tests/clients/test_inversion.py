@@ -53,5 +53,5 @@ def test_what_is_not_sent_is_not_seen():
 
 
 def test_no_iterations_are_refused():
-    with pytest.raises(ValueError, match="^iterations=0: must be at least 1$"):
+    with pytest.raises(ValueError, match=r"^iterations=0: must be at least 1$"):
         Attack(0)
