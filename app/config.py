@@ -96,9 +96,9 @@ def make(cfg: DictConfig, key: str, **extra: Any) -> Any:
         cause = error.__cause__ if isinstance(error, InstantiationException) else error
         if not isinstance(cause, ValueError):
             raise
-        # A part of the task may be a section of its own, and then names its key in full.
-        named = re.split(r"[.:=]", str(cause), maxsplit=1)[0] in cfg
-        raise ConfigError(str(cause) if named else f"{key}.{cause}") from None
+        # A part of the task may be a section of its own, and then names its key in full; a sentence has no key.
+        first = re.split(r"[.:=]", str(cause), maxsplit=1)[0]
+        raise ConfigError(str(cause) if first in cfg or " " in first else f"{key}.{cause}") from None
 
 
 def plain(node: Any) -> Any:

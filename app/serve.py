@@ -114,7 +114,10 @@ def conclude(record: RunRecord, strategy: FedAvgStrategy) -> None:
 
 def build_strategy(cfg: DictConfig, task: Task, roster: Roster, done: Checkpoint | None = None) -> FedAvgStrategy:
     """The strategy that the configuration names, with the initial model or a checkpoint's."""
-    model = task.build_model(cfg.seed)
+    try:
+        model = task.build_model(cfg.seed)
+    except ValueError as error:  # a model of one's own is looked at when it is there
+        raise ConfigError(str(error)) from None
     weights = weights_of(model, set(shared(model, cfg.batch_norm)))
     if done is not None:
         if done.round >= cfg.rounds:

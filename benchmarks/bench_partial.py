@@ -18,7 +18,7 @@ from clients.plan import RoundPlan
 from clients.tasks.image_format import ImageFormat
 from clients.tasks.images import ImageTask
 from clients.tasks.partition import Iid
-from clients.tasks.sources import ParquetImages
+from clients.tasks.sources import StoredImages
 from clients.tasks.task import Examples
 from clients.training import LocalTraining
 from clients.weights import weights_of
@@ -28,7 +28,7 @@ EXAMPLES, BATCH = 150, 50
 
 def main(model_name: str, epochs: int) -> None:
     """Print the table."""
-    images = ParquetImages("none", ImageFormat(shape=(3, 32, 32), num_classes=10))
+    images = StoredImages("none", ImageFormat(shape=(3, 32, 32), classes=10))
     task = ImageTask("noise", images, Iid(), mean=(0.5, 0.5, 0.5), std=(0.25, 0.25, 0.25), model=model_name)
     generator = torch.Generator().manual_seed(0)
     pixels = torch.randint(0, 256, (EXAMPLES, 3, 32, 32), generator=generator, dtype=torch.uint8)

@@ -1,43 +1,57 @@
 """What a task's images look like, and how arrays and encoded image files become `Examples` of that look."""
 
 import io
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 
-from clients.tasks.parquet import Columns, read_columns
-from clients.tasks.task import Examples, class_indexes
+from clients.tasks.tables import Columns, read_columns
+from clients.tasks.task import Classes, Examples, class_indexes, count_classes
 
 
 @dataclass(frozen=True)
 class ImageFormat:
-    """Size, values and labels of a task's images, and the parquet columns they are in.
+    """Size, values and labels of a task's images, and the columns of a table that they are in.
 
     Attributes:
         shape: channels (1 or 3), height, width.
-        num_classes: labels run from 0 to num_classes - 1.
+        classes: how many there are, where labels run from 0 to one less; or their names, where labels are names.
         max_value: the largest pixel value; pixels are unsigned bytes.
         image_column: column of encoded images, bytes or the hub's {bytes, path}.
-        label_column: column of integer labels.
+        label_column: column of labels.
+        resize: whether image files of another size are scaled to `shape`, instead of refused.
     """
 
     shape: tuple[int, int, int]
-    num_classes: int
+    classes: Classes
     max_value: int = 255
     image_column: str = "image"
     label_column: str = "label"
+    resize: bool = False
+
+    def __post_init__(self) -> None:
+        if len(self.shape) != 3 or self.shape[0] not in (1, 3) or min(self.shape) < 1:
+            raise ValueError(f"shape={list(self.shape)}: must be channels (1 or 3), height and width")
+        count_classes(self.classes)
+
+    @property
+    def num_classes(self) -> int:
+        """Labels run from 0 to one less."""
+        return count_classes(self.classes)
 
     @property
     def columns(self) -> Columns:
-        """Where a parquet file has the images and labels."""
-        return Columns((self.image_column,), self.label_column, self.num_classes)
+        """Where a table has the images and labels."""
+        return Columns((self.image_column,), self.label_column, self.classes)
 
     def read(self, dataset: Any, origin: str, rows: np.ndarray | None) -> Examples:
-        """The given rows of a parquet data set in their order (all of them for None), decoded."""
+        """The given rows of a data set in their order (all of them for None), decoded."""
         table = read_columns(dataset, self.columns, origin, rows)
-        pixels = self.decode(table[self.image_column].to_pylist(), origin)
+        where = f"{origin}: column {self.image_column}, row "
+        pixels = self.decode(table[self.image_column].to_pylist(), lambda row: f"{where}{row}")
         return self.examples(pixels, table[self.label_column].to_numpy(), origin)
 
     def examples(self, pixels: np.ndarray, labels: np.ndarray, origin: str) -> Examples:
@@ -48,12 +62,12 @@ class ImageFormat:
             raise ValueError(f"{origin}: {len(pixels)} images but labels of shape {labels.shape}")
         if len(pixels) and pixels.max() > self.max_value:
             raise ValueError(f"{origin}: a pixel is {pixels.max()}, must be 0 to {self.max_value}")
-        return Examples(torch.from_numpy(pixels), torch.from_numpy(class_indexes(labels, self.num_classes, origin)))
+        return Examples(torch.from_numpy(pixels), torch.from_numpy(class_indexes(labels, self.classes, origin)))
 
     def channels_first(self, pixels: np.ndarray, origin: str) -> np.ndarray:
         """Images of shape (n, h, w), (n, c, h, w) or (n, h, w, c) as (n, c, h, w)."""
         channels, height, width = self.shape
-        if pixels.shape[1:] == self.shape:
+        if pixels.shape[1:] == tuple(self.shape):
             return pixels
         if pixels.shape[1:] == (height, width) and channels == 1:
             return pixels[:, None]
@@ -64,11 +78,11 @@ class ImageFormat:
             f"or (n, {height}, {width}, {channels})"
         )
 
-    def decode(self, encoded: list[Any], origin: str) -> np.ndarray:
-        """Encoded images (PNG, JPEG, ...) as one array (n, c, h, w) uint8."""
+    def decode(self, encoded: Sequence[Any], origin: Callable[[int], str]) -> np.ndarray:
+        """Encoded images (PNG, JPEG, ...) as one array (n, c, h, w) uint8; `origin` names one by its number."""
         pixels = np.empty((len(encoded), *self.shape), np.uint8)
         for row, cell in enumerate(encoded):
-            pixels[row] = self._decode_one(cell, f"{origin}: column {self.image_column}, image {row}")
+            pixels[row] = self._decode_one(cell, origin(row))
         return pixels
 
     def _decode_one(self, cell: Any, origin: str) -> np.ndarray:
@@ -83,6 +97,9 @@ class ImageFormat:
         except OSError as error:  # what Pillow raises for bytes that are no image, or half of one
             raise ValueError(f"{origin}: does not decode as an image") from error
         if image.size != (width, height):
-            raise ValueError(f"{origin}: is {image.width}x{image.height}, must be {width}x{height}")
+            if not self.resize:
+                is_, must_be = f"{image.width}x{image.height}", f"{width}x{height}"
+                raise ValueError(f"{origin}: is {is_}, must be {must_be}; resize=true scales it")
+            image = image.resize((width, height), Image.Resampling.BILINEAR)
         array = np.asarray(image)  # (h, w) or (h, w, 3)
         return array[None] if channels == 1 else array.transpose(2, 0, 1)

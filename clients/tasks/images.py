@@ -1,18 +1,20 @@
 """Image classification split among clients: what conf/task/digits and conf/task/cifar10 construct."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from clients.tasks import own_model
 from clients.tasks.augment import check_rotation, flip_and_rotate
 from clients.tasks.device_files import read_device
 from clients.tasks.models import build_image_model, check_model
 from clients.tasks.sources import ImageSource
 from clients.tasks.split_task import SplitTask
-from clients.tasks.task import Examples
+from clients.tasks.task import Classes, Examples
 
 
 @dataclass(frozen=True)
@@ -20,18 +22,26 @@ class ImageTask(SplitTask):
     """Images with one label each (implements `Task`); for the other attributes see `SplitTask`.
 
     Attributes:
-        mean: per channel, of pixels scaled to [0, 1].
+        mean: per channel, of pixels scaled to [0, 1]; None: 0.5 for each.
         std: the same.
-        model: cnn, resnet8 or resnet18.
+        shape: channels, height, width, as the configuration gave it to the source.
+        classes: how many, or their names, as the configuration gave it to the source.
+        resize: whether images of another size are scaled, as the configuration gave it to the source.
+        model: cnn, resnet8, resnet18, or an import path (`own_model`).
+        model_args: what a model by import path is called with besides.
         stem: first layers of the ResNets, imagenet or cifar.
         flip: whether training batches are mirrored at random.
         rotation: largest rotation of training images in degrees; 0 for none.
     """
 
     source: ImageSource
-    mean: Sequence[float]
-    std: Sequence[float]
+    mean: Sequence[float] | None = None
+    std: Sequence[float] | None = None
+    shape: Sequence[int] | None = None
+    classes: Classes | None = None
+    resize: bool = False
     model: str = "cnn"
+    model_args: Mapping[str, Any] | None = None
     stem: str = "imagenet"
     flip: bool = False
     rotation: float = 0.0
@@ -41,9 +51,9 @@ class ImageTask(SplitTask):
         super().__post_init__()
         check_rotation(self.rotation)
         channels = self.source.image_format.shape[0]
-        if not len(self.mean) == len(self.std) == channels:
-            given = f"task.mean={list(self.mean)} task.std={list(self.std)}"
-            raise ValueError(f"{given}: must have one number per channel, {channels}")
+        for name, values in (("mean", self.mean), ("std", self.std)):
+            if values is not None and len(values) != channels:
+                raise ValueError(f"task.{name}={list(values)}: must have one number per channel, {channels}")
 
     @property
     def num_classes(self) -> int:
@@ -53,6 +63,9 @@ class ImageTask(SplitTask):
     def build_model(self, seed: int) -> nn.Module:
         """A freshly initialised model on the CPU; the same seed gives the same bits."""
         channels = self.source.image_format.shape[0]
+        if own_model.is_path(self.model):
+            facts = {"num_classes": self.num_classes, "in_channels": channels}
+            return own_model.build(self.model, self.model_args or {}, facts, self.blank(), seed)
         return build_image_model(self.model, self.stem, channels, self.num_classes, seed)
 
     def _read_train(self, rows: np.ndarray) -> Examples:
@@ -67,8 +80,9 @@ class ImageTask(SplitTask):
 
     def prepare(self, inputs: Tensor) -> Tensor:
         """Pixels (n, c, h, w) uint8 to float32, scaled to [0, 1] and normalised per channel."""
-        mean = torch.tensor(list(self.mean), device=inputs.device)[:, None, None]  # (c, 1, 1)
-        std = torch.tensor(list(self.std), device=inputs.device)[:, None, None]
+        middle = [0.5] * self.source.image_format.shape[0]
+        mean = torch.tensor(list(self.mean or middle), device=inputs.device)[:, None, None]  # (c, 1, 1)
+        std = torch.tensor(list(self.std or middle), device=inputs.device)[:, None, None]
         scaled = inputs.to(torch.float32, copy=True).div_(self.source.image_format.max_value)
         return scaled.sub_(mean).div_(std)
 

@@ -6,6 +6,7 @@ the mel scale (2595 log10(1 + f / 700)), log of their power. Stored as bytes: 0 
 
 import io
 import wave
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
@@ -29,14 +30,14 @@ class LogMel(ImageFormat):
     of a device's npz, are taken as spectrograms that were made before.
     """
 
-    def decode(self, encoded: list[Any], origin: str) -> np.ndarray:
-        """WAV files as one array (n, 1, frames, bands) uint8."""
+    def decode(self, encoded: Sequence[Any], origin: Callable[[int], str]) -> np.ndarray:
+        """WAV files as one array (n, 1, frames, bands) uint8; `origin` names one by its number."""
         _, frames, bands = self.shape
         pixels = np.empty((len(encoded), 1, frames, bands), np.uint8)
         for first in range(0, len(encoded), _BATCH):
             clips = np.zeros((len(encoded[first : first + _BATCH]), _WINDOW + (frames - 1) * _HOP), np.float32)
             for row, cell in enumerate(encoded[first : first + _BATCH]):
-                samples = _samples(cell, f"{origin}: column {self.image_column}, clip {first + row}")
+                samples = _samples(cell, origin(first + row))
                 clips[row, : len(samples)] = samples[: clips.shape[1]]
             pixels[first : first + len(clips), 0] = to_bytes(log_mel(clips, bands))
         return pixels

@@ -4,6 +4,7 @@ from typing import Final
 
 from torch import Tensor, nn
 
+from clients.tasks import own_model
 from clients.tasks.resnet import STEMS, resnet
 from clients.tasks.seeded import seeded
 
@@ -42,8 +43,10 @@ class SmallConvNet(nn.Module):
 
 def check_model(model: str, stem: str) -> None:
     """Refuse a model or stem that does not exist with a ValueError that lists the choices."""
-    if model not in MODELS:
-        raise ValueError(f"task.model={model}: must be one of {', '.join(MODELS)}")
+    if own_model.is_path(model):
+        own_model.find(model)
+    elif model not in MODELS:
+        raise ValueError(f"task.model={model}: must be one of {', '.join(MODELS)}, or package.module:Class")
     if stem not in STEMS:
         raise ValueError(f"task.stem={stem}: must be one of {', '.join(STEMS)}")
 

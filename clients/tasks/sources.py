@@ -1,15 +1,16 @@
-"""Where a task's images come from: scikit-learn's digits, or parquet from a local folder or the hub."""
+"""Where a task's images come from: scikit-learn's digits, a local folder or the Hugging Face hub."""
 
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 
+from clients.tasks.image_files import ClassFolders, ImageArrays, ImageFiles, ImageTable, image_files
 from clients.tasks.image_format import ImageFormat
-from clients.tasks.parquet import Columns
-from clients.tasks.parquet_source import ParquetSource
 from clients.tasks.partition import Table
+from clients.tasks.stored_source import StoredSource
 from clients.tasks.task import Examples
 
 DIGITS_TEST_SIZE = 360
@@ -49,7 +50,7 @@ class Digits:
     @property
     def image_format(self) -> ImageFormat:
         """8x8, one channel, ten classes."""
-        return ImageFormat(shape=(1, 8, 8), num_classes=10, max_value=16)
+        return ImageFormat(shape=(1, 8, 8), classes=10, max_value=16)
 
     @cached_property
     def _arrays(self) -> tuple[Examples, Examples]:
@@ -80,8 +81,11 @@ class Digits:
 
 
 @dataclass(frozen=True)
-class ParquetImages(ParquetSource):
-    """Images in the hub's parquet layout; only the rows that are asked for are decoded.
+class StoredImages(StoredSource):
+    """Images from a folder or the hub; only the rows that are asked for are decoded.
+
+    For each split the folder has a subfolder of class folders (train/cat/1.png), an npz file (train.npz), or
+    parquet files (train*.parquet).
 
     Attributes:
         image_format: shape, classes and column names.
@@ -89,15 +93,27 @@ class ParquetImages(ParquetSource):
 
     image_format: ImageFormat
 
-    @property
-    def columns(self) -> Columns:
-        """The image format's."""
-        return self.image_format.columns
+    def _split(self, split: str) -> ImageFiles:
+        place = Path(self.path or "").expanduser()
+        if self.path is not None and image_files(place / split):
+            return ClassFolders(place / split, self.image_format, f"{self.origin}/{split}")
+        if self.path is not None and (place / f"{split}.npz").is_file():
+            return ImageArrays(place / f"{split}.npz", self.image_format, f"{self.origin}/{split}.npz")
+        return ImageTable(self.open(split, (".parquet",)), self.image_format, self.origin)
+
+    @cached_property
+    def _train(self) -> ImageFiles:
+        return self._split(self.train_split)
+
+    @cached_property
+    def table(self) -> Table:
+        """Labels and id columns of the training set."""
+        return self._train.table
 
     def train_examples(self, rows: np.ndarray) -> Examples:
         """These rows of the training set, in this order."""
-        return self.image_format.read(self.train, self.origin, rows)
+        return self._train.read(rows)
 
     def test_examples(self) -> Examples:
         """The whole test set."""
-        return self.image_format.read(self.open(self.test_split), self.origin, rows=None)
+        return self._split(self.test_split).read(None)

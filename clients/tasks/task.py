@@ -1,5 +1,6 @@
 """What a task owes the rest: a model, a client's local examples, a test set, and how a batch is prepared."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -26,14 +27,43 @@ class Examples:
         return len(self.targets)
 
 
-def class_indexes(labels: np.ndarray, num_classes: int, origin: str) -> np.ndarray:
-    """Labels as int64, refused unless integers in range; `origin` opens what errors say."""
+Classes = int | Sequence[str]
+"""How many classes there are, or their names in the order of their indexes."""
+
+
+def count_classes(classes: Classes) -> int:
+    """How many classes there are; fewer than two, and names that are there twice, are a ValueError."""
+    count = classes if isinstance(classes, int) else len(classes)
+    if count < 2:
+        raise ValueError(f"classes={classes}: must be 2 or more, or the names of as many")
+    if not isinstance(classes, int) and len(set(classes)) < count:
+        raise ValueError(f"classes={list(classes)}: a name is there twice")
+    return count
+
+
+def class_indexes(labels: np.ndarray, classes: Classes, origin: str) -> np.ndarray:
+    """Labels as int64, refused unless integers in range or names of classes; `origin` opens what errors say."""
+    if len(labels) and isinstance(labels.flat[0], str):
+        labels = _named(labels, classes, origin)
     if not np.issubdtype(labels.dtype, np.integer):
         raise ValueError(f"{origin}: labels are {labels.dtype}, must be integers")
-    wrong = labels[(labels < 0) | (labels >= num_classes)]
+    last = count_classes(classes) - 1
+    wrong = labels[(labels < 0) | (labels > last)]
     if len(wrong):
-        raise ValueError(f"{origin}: a label is {wrong[0]}, must be 0 to {num_classes - 1}")
+        raise ValueError(f"{origin}: a label is {wrong[0]}, must be 0 to {last}")
     return labels.astype(np.int64)
+
+
+def _named(labels: np.ndarray, classes: Classes, origin: str) -> np.ndarray:
+    """Indexes of labels that are text."""
+    found = dict.fromkeys(labels.tolist())
+    if isinstance(classes, int):
+        names = ",".join(map(str, list(found)[:3]))
+        raise ValueError(f"{origin}: labels are text, must be integers; or name the classes: classes=[{names},...]")
+    indexes = {name: index for index, name in enumerate(classes)}
+    if strangers := [name for name in found if name not in indexes]:
+        raise ValueError(f"{origin}: a label is {strangers[0]!r}, must be one of {', '.join(classes)}")
+    return np.array([indexes[name] for name in labels.tolist()], np.int64)
 
 
 class Task(Protocol):

@@ -1,17 +1,19 @@
 """Text classification split among clients: what conf/task/agnews and conf/task/sogou construct."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from clients.tasks import own_model
 from clients.tasks.seeded import seeded
 from clients.tasks.split_task import SplitTask
-from clients.tasks.task import Examples
-from clients.tasks.texts import ParquetTexts, Texts
+from clients.tasks.task import Classes, Examples
+from clients.tasks.texts import StoredTexts, Texts
 from clients.tasks.transformer import PADDING, TextTransformer
 from clients.tasks.vocabulary import TokenKind, Vocabulary, build_vocabulary, check_vocabulary, read_vocabulary
 
@@ -24,7 +26,9 @@ class TextTask(SplitTask):
     vocabulary's file. Without a file each process builds the same vocabulary from the same training split.
 
     Attributes:
-        model: transformer, the only one.
+        model: transformer, or an import path (`own_model`) of a model that takes ids as `prepare` gives them.
+        model_args: what a model by import path is called with besides.
+        classes: how many, or their names, as the configuration gave it to the source.
         max_length: tokens of a text that are used; the rest is cut off.
         tokens: words or characters.
         min_count: how often the training split must have a token for it to be in the vocabulary.
@@ -37,8 +41,10 @@ class TextTask(SplitTask):
         dropout: probability, in [0, 1).
     """
 
-    source: ParquetTexts
-    model: Literal["transformer"] = "transformer"
+    source: StoredTexts
+    model: str = "transformer"
+    model_args: Mapping[str, Any] | None = None
+    classes: Classes | None = None
     max_length: int = 512
     tokens: TokenKind = "words"
     min_count: int = 5
@@ -53,8 +59,10 @@ class TextTask(SplitTask):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_vocabulary(self.tokens, self.min_count)
-        if self.model != "transformer":
-            raise ValueError(f"task.model={self.model}: must be transformer")
+        if own_model.is_path(self.model):
+            own_model.find(self.model)
+        elif self.model != "transformer":
+            raise ValueError(f"task.model={self.model}: must be transformer, or package.module:Class")
         for name in ("max_length", "hidden", "heads", "feedforward", "layers"):
             if getattr(self, name) < 1:
                 raise ValueError(f"task.{name}={getattr(self, name)}: must be 1 or more")
@@ -84,6 +92,9 @@ class TextTask(SplitTask):
 
     def build_model(self, seed: int) -> nn.Module:
         """A freshly initialised model on the CPU; the same seed gives the same bits."""
+        if own_model.is_path(self.model):
+            facts = {"num_classes": self.num_classes, "vocabulary_size": len(self._known)}
+            return own_model.build(self.model, self.model_args or {}, facts, self.blank(), seed)
         with seeded(seed):
             return TextTransformer(
                 len(self._known), self.num_classes, self.max_length,

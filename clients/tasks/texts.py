@@ -1,4 +1,4 @@
-"""Labelled texts in parquet: from the Hugging Face hub, a folder in the hub's layout, or a device's own."""
+"""Labelled texts in parquet or CSV: from the Hugging Face hub, a local folder, or a device's own files."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from clients.tasks.device_files import device_files
-from clients.tasks.parquet import Columns, check_columns, open_files, read_columns
-from clients.tasks.parquet_source import ParquetSource
-from clients.tasks.task import class_indexes
+from clients.tasks.partition import Table
+from clients.tasks.stored_source import StoredSource
+from clients.tasks.tables import TABLES, Columns, check_columns, open_files, read_columns, read_table
+from clients.tasks.task import Classes, class_indexes, count_classes
 
 
 class Texts(NamedTuple):
@@ -21,29 +22,36 @@ class Texts(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ParquetTexts(ParquetSource):
-    """A text data set in the hub's parquet layout.
+class StoredTexts(StoredSource):
+    """A text data set, a row for each text.
 
     Attributes:
-        num_classes: labels run from 0 to num_classes - 1.
+        classes: how many there are, where labels run from 0 to one less; or their names, where labels are names.
         text_columns: columns of text that are joined, in this order, to be one text.
-        label_column: column of integer labels.
+        label_column: column of labels.
         where: a column and the value that a training row must have in it to be used; None: all rows.
     """
 
-    num_classes: int
+    classes: Classes
     text_columns: Sequence[str] = ("text",)
     label_column: str = "label"
     where: Mapping[str, str | int] | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
+        count_classes(self.classes)
         if not self.text_columns:
             raise ValueError("task.source.text_columns=[]: must name one column or more")
 
     @property
     def columns(self) -> Columns:
         """The text and label columns."""
-        return Columns(tuple(self.text_columns), self.label_column, self.num_classes)
+        return Columns(tuple(self.text_columns), self.label_column, self.classes)
+
+    @property
+    def num_classes(self) -> int:
+        """Labels run from 0 to one less."""
+        return count_classes(self.classes)
 
     @cached_property
     def train(self) -> Any:
@@ -66,6 +74,11 @@ class ParquetTexts(ParquetSource):
             raise ValueError(f"{given}: {self.origin} has no such training row")
         return dataset
 
+    @cached_property
+    def table(self) -> Table:
+        """Labels and id columns of the training set."""
+        return read_table(self.train, self.columns, self.origin)
+
     def train_texts(self, rows: np.ndarray | None = None) -> Texts:
         """These rows of the training set in this order, or all of them."""
         return self._read(self.train, self.origin, rows)
@@ -75,8 +88,8 @@ class ParquetTexts(ParquetSource):
         return self._read(self.open(self.test_split), self.origin, None)
 
     def device_texts(self, path: str) -> Texts:
-        """All texts in a device's parquet file or folder of them; errors begin with the path."""
-        return self._read(open_files(device_files(path, ".parquet"), path), path, None)
+        """All texts in a device's parquet or CSV file or folder of them; errors begin with the path."""
+        return self._read(open_files(device_files(path, *TABLES), path), path, None)
 
     def _read(self, dataset: Any, origin: str, rows: np.ndarray | None) -> Texts:
         from pyarrow import types
@@ -87,5 +100,5 @@ class ParquetTexts(ParquetSource):
             if not (types.is_string(kind) or types.is_large_string(kind)):
                 raise ValueError(f"{origin}: column {column} holds {kind}, must be text")
         parts = [table[column].fill_null("").to_pylist() for column in self.text_columns]
-        labels = class_indexes(table[self.label_column].to_numpy(), self.num_classes, origin)
+        labels = class_indexes(table[self.label_column].to_numpy(), self.classes, origin)
         return Texts([" ".join(cells) for cells in zip(*parts, strict=True)], labels)

@@ -21,7 +21,11 @@ GROUPS = {
 }
 CROSSED = ("strategy", "task", "partition", "runtime")
 """Crossed with each other; any other group only composes, each of its choices by itself."""
-MANDATORY = {"natural": ["partition.column=writer"]}
+MANDATORY = {
+    "natural": ["partition.column=writer"],
+    "images": ["task.data=/none", "task.shape=[1,8,8]", "task.classes=10"],
+    "texts": ["task.data=/none", "task.classes=[good,bad]"],
+}
 OWN_CLIENTS = ("synthetic",)
 """Tasks that cannot be split, for they are made of clients."""
 

@@ -50,7 +50,7 @@ def test_defaults_of_ag_news_are_the_papers(compose_config):
 def test_sogou_differs_in_its_data_alone(compose_config):
     news, sogou = compose_config("task=agnews").task, compose_config("task=sogou").task
     assert {key for key in news if news[key] != sogou[key]} == {"name", "source"}
-    assert (sogou.source.hub, sogou.source.num_classes) == ("community-datasets/sogou_news", 5)
+    assert (sogou.source.hub, sogou.source.classes) == ("community-datasets/sogou_news", 5)
     assert sogou.source.text_columns == ["title", "content"]
 
 
@@ -72,7 +72,10 @@ def test_overrides_of_a_partition_reach_it(make_task):
 def test_a_wrong_model_names_the_choices(make_task):
     with pytest.raises(InstantiationException) as caught:
         make_task("task.model=resnet9")
-    assert str(caught.value.__cause__) == "task.model=resnet9: must be one of cnn, resnet8, resnet18"
+    assert (
+        str(caught.value.__cause__)
+        == "task.model=resnet9: must be one of cnn, resnet8, resnet18, or package.module:Class"
+    )
 
 
 def test_a_resolved_task_section_stands_alone(compose_config):

@@ -10,7 +10,7 @@ import pytest
 from clients.tasks.flower_partition import Natural
 from clients.tasks.images import ImageTask
 from clients.tasks.log_mel import RATE, LogMel, log_mel, mel_filters, to_bytes
-from clients.tasks.sources import ParquetImages
+from clients.tasks.sources import StoredImages
 
 FORMAT = LogMel((1, 98, 40), 35, image_column="audio")
 SILENCE = 2  # of 255: (log(1e-6) + 14) / 21 * 255 = 2.24
@@ -82,7 +82,7 @@ def columns():
 
 
 def task_of(path):
-    source = ParquetImages("google/speech_commands", FORMAT, path=path, complete="speaker_id", hub_folder="v0.02")
+    source = StoredImages("google/speech_commands", FORMAT, path=path, complete="speaker_id", hub_folder="v0.02")
     return ImageTask("speech", source, Natural("speaker_id"), [0.5], [0.2], clients=2)
 
 
@@ -104,7 +104,7 @@ def test_the_hubs_own_parquet_in_its_folder_and_branch(tmp_path, make_task, writ
         write_table(tmp_path / "v0.02" / split / "0000.parquet", **columns)
     load, asked = datasets.load_dataset, []
 
-    def from_copy(name, data_dir, revision, split):
+    def from_copy(name, subset, data_dir, revision, split):
         asked.append((name, data_dir, revision, split))
         return load(str(tmp_path), data_dir=data_dir, split=split, cache_dir=str(tmp_path / "cache"))
 
@@ -118,7 +118,7 @@ def test_the_hubs_own_parquet_in_its_folder_and_branch(tmp_path, make_task, writ
 @pytest.mark.parametrize(
     ("cell", "message"),
     [
-        (b"no wave", r"clip 0: does not decode as WAV"),
+        (b"no wave", r"row 0: does not decode as WAV"),
         (wav(tone(500), rate=8000), r"has \(channels, bits, Hz\) \(1, 16, 8000\), must be \(1, 16, 16000\)"),
         (wav(tone(500), channels=2), r"\(2, 16, 16000\), must be"),
         (None, r"holds NoneType, must be the bytes of a WAV file"),
@@ -127,7 +127,7 @@ def test_the_hubs_own_parquet_in_its_folder_and_branch(tmp_path, make_task, writ
 def test_what_is_no_clip_is_said_in_one_line(cell, message):
     with pytest.raises(ValueError, match=message) as caught:
         FORMAT.decode([{"bytes": cell, "path": None}], "task.data=/d")
-    assert str(caught.value).startswith("task.data=/d: column audio, clip 0: ")
+    assert str(caught.value).startswith("task.data=/d: column audio, row 0: ")
 
 
 def test_a_folder_without_the_columns_names_them(tmp_path, write_table, columns, no_hub):

@@ -10,11 +10,11 @@ from clients.evaluation import evaluate
 from clients.layers import layer_groups, layout
 from clients.numpy_client import FederatedClient
 from clients.plan import RoundPlan
-from clients.tasks.parquet import files_of_split
 from clients.tasks.partition import Iid
+from clients.tasks.tables import files_of_split
 from clients.tasks.task import Examples
 from clients.tasks.text import TextTask
-from clients.tasks.texts import ParquetTexts
+from clients.tasks.texts import StoredTexts
 from clients.tasks.vocabulary import build_vocabulary
 from clients.training import LocalTraining
 
@@ -41,7 +41,7 @@ def one_thread():
 
 def text_task(folder, where=None, classes=2, **settings):
     path = None if folder is None else str(folder)
-    return TextTask("t", ParquetTexts("some/texts", classes, path=path, where=where), Iid(), **{**SMALL, **settings})
+    return TextTask("t", StoredTexts("some/texts", classes, path=path, where=where), Iid(), **{**SMALL, **settings})
 
 
 def learn(task, model, epochs, lr, groups=None, batch_size=32):
@@ -128,7 +128,7 @@ def test_same_seed_same_bits_and_global_generator_untouched(folder):
 
 def test_several_text_columns_are_joined_and_gaps_are_empty(tmp_path, write_table):
     write_table(tmp_path / "train.parquet", title=["A", None], content=["b c", "d"], label=[0, 1])
-    source = ParquetTexts("h", 2, ("title", "content"), path=str(tmp_path))
+    source = StoredTexts("h", 2, ("title", "content"), path=str(tmp_path))
     assert source.train_texts().texts == ["A b c", " d"]
     assert source.train_texts(np.array([1])).texts == [" d"]
 
@@ -136,7 +136,7 @@ def test_several_text_columns_are_joined_and_gaps_are_empty(tmp_path, write_tabl
 def test_the_hub_gives_the_same_as_files(folder, monkeypatch):
     local = text_task(folder, where={"of": "b"}, clients=1)
     hub = {split: datasets.Dataset(local.source.open(split).to_table()) for split in ("train", "test")}
-    monkeypatch.setattr(datasets, "load_dataset", lambda _, split, **__: hub[split])
+    monkeypatch.setattr(datasets, "load_dataset", lambda *_, split, **__: hub[split])
     remote = text_task(None, where={"of": "b"}, clients=1)
     assert torch.equal(remote.client_examples(0).inputs, local.client_examples(0).inputs)
     assert torch.equal(remote.test_examples().inputs, local.test_examples().inputs)
@@ -185,7 +185,7 @@ def test_a_device_without_vocabulary_or_training_split_is_told(folder, tmp_path)
     ("columns", "where", "message"),
     [
         ({"text": ["a"], "label": [2]}, None, "a label is 2, must be 0 to 1"),
-        ({"text": ["a"], "label": ["b"]}, None, "labels are object, must be integers"),
+        ({"text": ["a"], "label": ["b"]}, None, "labels are text, must be integers"),
         ({"text": [3], "label": [1]}, None, "column text holds int64, must be text"),
         ({"words": ["a"], "label": [1]}, None, "no column text; the columns are: words, label"),
         ({"text": ["a"], "label": [1]}, {"of": "b"}, "no column of; the columns are: text, label"),
@@ -218,7 +218,7 @@ def test_a_device_is_told_what_is_wrong_with_its_path(folder, tmp_path):
         ("task.dropout=1.0", "task.dropout=1.0: must be from 0 to below 1"),
         ("task.tokens=letters", "task.tokens=letters: must be one of words, characters"),
         ("task.min_count=0", "task.min_count=0: must be 1 or more"),
-        ("task.model=lstm", "task.model=lstm: must be transformer"),
+        ("task.model=lstm", "task.model=lstm: must be transformer, or package.module:Class"),
         ("task.clients=0", "task.clients=0: must be 1 or more"),
         ("task.source.text_columns=[]", "task.source.text_columns=[]: must name one column or more"),
     ],
@@ -260,7 +260,7 @@ def test_real_ag_news_is_learnt(real_data, make_task):
 def test_real_headlines_by_characters(real_data, make_task):
     task = make_task(
         "task=sogou", f"task.data='{real_data('text-small')}'", "task.tokens=characters",
-        "task.source.text_columns=[text]", "task.source.num_classes=10", "task.clients=40", "partition=dirichlet",
+        "task.source.text_columns=[text]", "task.source.classes=10", "task.clients=40", "partition=dirichlet",
     )  # fmt: skip
     assert sum(task.split_statistics()["examples"]) == 10_000
     examples = task.client_examples(39)
@@ -268,3 +268,24 @@ def test_real_headlines_by_characters(real_data, make_task):
     assert task.build_model(0)(task.prepare(examples.inputs[:4])).shape == (4, 10)
     vocabulary = task.build_vocabulary()
     assert vocabulary == build_vocabulary(task.source.train_texts().texts[::-1], "characters", 5)
+
+
+def test_csv_gives_the_same_as_parquet(tmp_path, write_table):
+    columns = {"text": ["one, two", 'say "a\nb"', ""], "label": ["no", "yes", "no"], "writer": [1, 2, 1]}
+    write_table(tmp_path / "tables" / "train.parquet", **columns)
+    (tmp_path / "csv").mkdir()
+    text = 'text,label,writer\n"one, two",no,1\n"say ""a\nb""",yes,2\n"",no,1\n'
+    (tmp_path / "csv" / "train.csv").write_text(text)
+    tables, csv = (StoredTexts(None, ("no", "yes"), path=str(tmp_path / name)) for name in ("tables", "csv"))
+    for source in (tables, csv):
+        assert source.train_texts().texts == columns["text"]
+        assert source.train_texts(np.array([1, 0])).labels.tolist() == [1, 0]
+        assert source.table.columns["writer"].tolist() == [1, 2, 1]
+    assert tables.device_texts(str(tmp_path / "csv")).texts == columns["text"]
+    assert tables.device_texts(str(tmp_path / "csv" / "train.csv")).labels.tolist() == [0, 1, 0]
+
+
+def test_a_csv_file_that_is_none(tmp_path):
+    (tmp_path / "train.csv").write_text("text,label\na,0\nb\n")
+    with pytest.raises(ValueError, match=r"^task.data=.*: not readable as csv \(CSV parse error: .*\)$"):
+        _ = StoredTexts(None, 2, path=str(tmp_path)).table

@@ -13,13 +13,13 @@ from clients.tasks.flower_partition import Natural
 from clients.tasks.image_format import ImageFormat
 from clients.tasks.images import ImageTask
 from clients.tasks.partition import Draw, Iid
-from clients.tasks.sources import ParquetImages
+from clients.tasks.sources import StoredImages
 
 CIFAR = ImageFormat((3, 32, 32), 10, image_column="img")
 
 
 def source(path):
-    return ParquetImages("uoft-cs/cifar10", CIFAR, path=None if path is None else str(path))
+    return StoredImages("uoft-cs/cifar10", CIFAR, path=None if path is None else str(path))
 
 
 @pytest.fixture
@@ -85,8 +85,8 @@ def test_local_files_are_read_without_the_datasets_library(folder):
     code = (
         "import sys, numpy as np\n"
         "from clients.tasks.image_format import ImageFormat\n"
-        "from clients.tasks.sources import ParquetImages\n"
-        f"s = ParquetImages('h', ImageFormat((3, 32, 32), 10, image_column='img'), path={str(folder)!r})\n"
+        "from clients.tasks.sources import StoredImages\n"
+        f"s = StoredImages('h', ImageFormat((3, 32, 32), 10, image_column='img'), path={str(folder)!r})\n"
         "s.table; s.train_examples(np.array([0]))\n"
         "heavy = {'datasets', 'flwr_datasets', 'torchvision', 'sklearn'} & set(sys.modules)\n"
         "assert not heavy, heavy"
@@ -134,9 +134,9 @@ def broken(tmp_path, write_parquet, colours):
         ("garbage", r"not readable as parquet"),
         ("columns", r"no column img; the columns are: image, label"),
         ("labels", r"a label is 10, must be 0 to 9"),
-        ("text", r"labels are object, must be integers"),
-        ("size", r"column img, image 0: is 30x28, must be 32x32"),
-        ("image", r"column img, image 0: does not decode as an image"),
+        ("text", r"labels are text, must be integers; or name the classes: classes=\[cat,"),
+        ("size", r"column img, row 0: is 30x28, must be 32x32"),
+        ("image", r"column img, row 0: does not decode as an image"),
     ],
 )
 def test_what_is_wrong_with_a_folder_is_said_in_one_line(kind, message, broken, no_hub):
@@ -156,10 +156,12 @@ def test_a_folder_without_test_files_says_so_when_they_are_needed(tmp_path, writ
 
 def test_the_hub_gives_the_same_as_files(folder, colours, monkeypatch):
     features = datasets.Features({"img": datasets.Image(), "label": datasets.ClassLabel(num_classes=10)})
-    cells = [{"bytes": cell["bytes"], "path": None} for cell in source(folder).train.to_table()["img"].to_pylist()]
+    cells = [
+        {"bytes": cell["bytes"], "path": None} for cell in source(folder).open("train").to_table()["img"].to_pylist()
+    ]
     hub = datasets.Dataset.from_dict({"img": cells, "label": list(range(10))}, features=features)
     asked = []
-    monkeypatch.setattr(datasets, "load_dataset", lambda name, split, **_: asked.append((name, split)) or hub)
+    monkeypatch.setattr(datasets, "load_dataset", lambda name, *_, split, **__: asked.append((name, split)) or hub)
     rows = np.array([8, 2])
     assert torch.equal(source(None).train_examples(rows).inputs, chw(colours[rows]))
     assert asked == [("uoft-cs/cifar10", "train")]

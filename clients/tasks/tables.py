@@ -1,12 +1,12 @@
-"""Data sets in parquet: from the Hugging Face hub, a folder in the hub's layout, or a device's own.
+"""Tables of examples: from the Hugging Face hub, a folder of parquet or CSV files, or a device's own files.
 
-Everything becomes a `pyarrow.dataset.Dataset`, which reads only the columns and rows that are asked for.
+Everything becomes a `pyarrow.dataset.Dataset`; of parquet it reads only the columns and rows that are asked for.
 Local files are read directly: `datasets` would first write a second copy of them to its cache.
 """
 
 import logging
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,10 @@ from typing import Any
 import numpy as np
 
 from clients.tasks.partition import Table
-from clients.tasks.task import class_indexes
+from clients.tasks.task import Classes, class_indexes
+
+TABLES = (".parquet", ".csv")
+"""Kinds of files that hold tables; of a folder with both, the first are read."""
 
 
 @contextmanager
@@ -29,8 +32,10 @@ def _errors_only(logger_name: str) -> Iterator[None]:
         logger.setLevel(before)
 
 
-def open_hub(name: str, split: str, folder: str | None = None, revision: str | None = None) -> Any:
-    """A split of a data set on the Hugging Face hub, or in a folder and branch there, downloaded once by `datasets`."""
+def open_hub(
+    name: str, split: str, folder: str | None = None, revision: str | None = None, subset: str | None = None
+) -> Any:
+    """A split of a data set on the Hugging Face hub, downloaded once by `datasets`; see `StoredSource`."""
     import datasets
     import huggingface_hub.utils
     import pyarrow.dataset
@@ -39,7 +44,7 @@ def open_hub(name: str, split: str, folder: str | None = None, revision: str | N
     huggingface_hub.utils.disable_progress_bars()  # type: ignore[attr-defined]
     try:
         with _errors_only("huggingface_hub"):  # else two lines for each of five tries
-            loaded = datasets.load_dataset(name, data_dir=folder, revision=revision, split=split)
+            loaded = datasets.load_dataset(name, subset, data_dir=folder, revision=revision, split=split)
     except Exception as error:  # the libraries underneath let through errors of many unrelated kinds
         reason = " ".join(str(error).split())[:200]
         raise ValueError(
@@ -49,47 +54,57 @@ def open_hub(name: str, split: str, folder: str | None = None, revision: str | N
     return pyarrow.dataset.dataset(loaded.data.table)
 
 
-def open_folder(path: str, split: str, hub: str) -> Any:
-    """A split in a folder of parquet files, or in a folder below it (as in a copy of a hub repository)."""
+def open_folder(path: str, split: str, hub: str | None, kinds: Sequence[str] = TABLES) -> Any:
+    """A split in a folder of such files, or in a folder below it (as in a copy of a hub repository)."""
     folder = Path(path).expanduser()
     if not folder.is_dir():
         wrong = "a file, not a folder" if folder.exists() else "no such folder"
-        raise ValueError(
-            f"task.data={path}: {wrong}; give a folder of parquet files, or leave it out to load {hub} from the hub"
-        )
-    files = files_of_split(folder, split) or files_of_split(folder, split, below="*/")
-    files = files or sorted(folder.glob(f"{split}/*.parquet"))
+        instead = f", or leave it out to load {hub} from the hub" if hub else ""
+        raise ValueError(f"task.data={path}: {wrong}; give a folder of parquet files{instead}")
+    files = files_of_split(folder, split, kinds=kinds) or files_of_split(folder, split, "*/", kinds)
+    files = files or [file for kind in kinds for file in sorted(folder.glob(f"{split}/*{kind}"))]
     if not files:
-        raise ValueError(f"task.data={path}: no file {split}*.parquet in it; its files must be named by split")
+        named = " or ".join(f"{split}*{kind}" for kind in kinds)
+        raise ValueError(f"task.data={path}: no file {named} in it; its files must be named by split")
     if len({file.parent for file in files}) > 1:
-        raise ValueError(f"task.data={path}: {split}*.parquet in more than one folder below it; give one of those")
+        kind = files[0].suffix
+        raise ValueError(f"task.data={path}: {split}*{kind} in more than one folder below it; give one of those")
     return open_files(files, f"task.data={path}")
 
 
-def files_of_split(folder: Path, split: str, below: str = "") -> list[Path]:
-    """The parquet files whose names begin with the split's, or else have it as a word (news-train.parquet)."""
-    files = sorted(folder.glob(f"{below}*.parquet"))
-    named = [file for file in files if file.stem.startswith(split)]
-    return named or [file for file in files if split in re.split(r"[\W_]+", file.stem)]
+def files_of_split(folder: Path, split: str, below: str = "", kinds: Sequence[str] = TABLES) -> list[Path]:
+    """The files whose names begin with the split's, or else have it as a word (news-train.parquet)."""
+    for kind in kinds:
+        files = sorted(folder.glob(f"{below}*{kind}"))
+        named = [file for file in files if file.stem.startswith(split)]
+        if found := named or [file for file in files if split in re.split(r"[\W_]+", file.stem)]:
+            return found
+    return []
 
 
-def open_files(files: list[Path], origin: str) -> Any:
-    """Several parquet files with the same columns as one data set."""
+def open_files(files: Sequence[Path], origin: str) -> Any:
+    """Several files of one kind with the same columns as one data set; of CSV the first line names the columns."""
+    import pyarrow.csv
     import pyarrow.dataset
 
+    kind = files[0].suffix.removeprefix(".")
     try:
-        return pyarrow.dataset.dataset([str(file) for file in files], format="parquet")
+        if kind == "parquet":
+            return pyarrow.dataset.dataset([str(file) for file in files], format="parquet")
+        quoted = pyarrow.csv.ParseOptions(newlines_in_values=True)
+        tables = [pyarrow.csv.read_csv(file, parse_options=quoted) for file in files]
+        return pyarrow.dataset.dataset(pyarrow.concat_tables(tables))
     except (OSError, pyarrow.ArrowException) as error:
-        raise ValueError(f"{origin}: not readable as parquet ({str(error).splitlines()[0]})") from error
+        raise ValueError(f"{origin}: not readable as {kind} ({str(error).splitlines()[0]})") from error
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Where a data set has what: the columns of an example's inputs, and of its label, 0 to num_classes - 1."""
+    """Where a data set has what: the columns of an example's inputs, and of its label."""
 
     inputs: tuple[str, ...]
     label: str
-    num_classes: int
+    classes: Classes
 
 
 def check_columns(dataset: Any, names: Iterable[str], origin: str) -> None:
@@ -119,7 +134,7 @@ def read_table(dataset: Any, columns: Columns, origin: str) -> Table:
         and (types.is_integer(entry.type) or types.is_string(entry.type) or types.is_large_string(entry.type))
     ]
     table = dataset.to_table(columns=[columns.label, *light])
-    labels = class_indexes(table[columns.label].to_numpy(), columns.num_classes, origin)
+    labels = class_indexes(table[columns.label].to_numpy(), columns.classes, origin)
     return Table(labels, {name: table[name].to_numpy() for name in light if not table[name].null_count})
 
 
