@@ -31,7 +31,7 @@ def wav(samples, rate=RATE, channels=1, width=2):
 
 
 def decoded(*clips):
-    return FORMAT.decode([{"bytes": wav(clip), "path": None} for clip in clips], "test")[:, 0]
+    return FORMAT.decode([{"bytes": wav(clip), "path": None} for clip in clips], lambda row: f"test, row {row}")[:, 0]
 
 
 @pytest.mark.parametrize("hertz", [200, 1000, 3000, 6500])
@@ -118,7 +118,7 @@ def test_the_hubs_own_parquet_in_its_folder_and_branch(tmp_path, make_task, writ
 @pytest.mark.parametrize(
     ("cell", "message"),
     [
-        (b"no wave", r"row 0: does not decode as WAV"),
+        (b"no wave", r"does not decode as WAV"),
         (wav(tone(500), rate=8000), r"has \(channels, bits, Hz\) \(1, 16, 8000\), must be \(1, 16, 16000\)"),
         (wav(tone(500), channels=2), r"\(2, 16, 16000\), must be"),
         (None, r"holds NoneType, must be the bytes of a WAV file"),
@@ -126,8 +126,8 @@ def test_the_hubs_own_parquet_in_its_folder_and_branch(tmp_path, make_task, writ
 )
 def test_what_is_no_clip_is_said_in_one_line(cell, message):
     with pytest.raises(ValueError, match=message) as caught:
-        FORMAT.decode([{"bytes": cell, "path": None}], "task.data=/d")
-    assert str(caught.value).startswith("task.data=/d: column audio, row 0: ")
+        FORMAT.decode([{"bytes": cell, "path": None}], "row {}".format)
+    assert str(caught.value).startswith("row 0: ")
 
 
 def test_a_folder_without_the_columns_names_them(tmp_path, write_table, columns, no_hub):
