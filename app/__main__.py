@@ -13,6 +13,7 @@ from safetensors import SafetensorError
 
 from app.config import CONF, HYDRA_VERSION_BASE, ConfigError, check, make, one_line
 from app.console import LOG
+from app.loggers import check_loggers
 from app.serve import build_strategy
 from strategies.cohort import RunFailed
 from strategies.roster import SimulatedRoster
@@ -23,6 +24,7 @@ def play(cfg: DictConfig) -> int:
     try:
         task = make(check(cfg), "task")
         build_strategy(cfg, task, SimulatedRoster(task.clients))
+        check_loggers(cfg.loggers)
         run_dir = Path(HydraConfig.get().runtime.output_dir).absolute()
         make(cfg, "runtime").run(cfg, run_dir)
     except (RunFailed, ValueError, OSError, SafetensorError) as error:

@@ -21,7 +21,7 @@ from app.files import PART, whole
 from clients.weights import Weights, fingerprint
 
 _FREE = (
-    "resume", "rounds", "runtime", "checkpoint", "evaluation", "diagnostics",
+    "resume", "rounds", "runtime", "checkpoint", "evaluation", "diagnostics", "loggers",
     "cohort.start_timeout", "cohort.round_timeout",
 )  # fmt: skip
 """Keys that may differ between a checkpoint and the run that resumes it: they do not change the model's path."""

@@ -44,6 +44,7 @@ class RunRecord:
             "error.txt",
             "model.safetensors",
             "report.html",
+            "rounds.csv",
             STEPS_FILE,
         ):  # of an earlier run here: a summary's presence means success
             (run_dir / name).unlink(missing_ok=True)

@@ -33,6 +33,7 @@ class RunSettings:
     resume: str | None
     groups: list[list[str]] | None
     diagnostics: bool
+    loggers: list[Literal["csv", "tensorboard", "mlflow", "wandb"]]
 
 
 @dataclass(frozen=True)

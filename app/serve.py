@@ -14,6 +14,7 @@ from app.checkpoint import Checkpoint
 from app.config import ConfigError, make, plain
 from app.console import RunConsole, closing_line
 from app.grids import StreamingGrid
+from app.loggers import check_loggers, open_loggers
 from app.mismatch import add_steps, carry_steps
 from app.report import write_report
 from app.run_record import RunRecord
@@ -29,6 +30,7 @@ from strategies.roster import DeviceRoster, Roster, SimulatedRoster
 
 def serve(cfg: DictConfig, grid: Grid, run_dir: Path, runtime: str) -> None:
     """Play the whole run over `grid` and leave its files in `run_dir`. Raises RunFailed if it cannot."""
+    check_loggers(cfg.loggers)
     torch.set_num_threads(cfg.client.threads)
     logging.getLogger("flwr").setLevel(logging.WARNING)  # the run's own console says what happens
     task: Task = make(cfg, "task")
@@ -56,7 +58,7 @@ def serve(cfg: DictConfig, grid: Grid, run_dir: Path, runtime: str) -> None:
         watch(strategy.report.round, ArrayRecord())  # the round that ends a run is recorded too
         raise
     finally:
-        watch.console.close()
+        watch.close()
     conclude(record, strategy)
 
 
@@ -69,7 +71,14 @@ class RoundWatch:
         self.console = RunConsole(cfg.rounds)
         self._cfg, self._task, self._strategy, self._record, self._test = cfg, task, strategy, record, test
         self._model = task.build_model(cfg.seed)
+        self._loggers = open_loggers(cfg.loggers, record.run_dir, plain(cfg), record.rows)
         self._clock = time.perf_counter()
+
+    def close(self) -> None:
+        """Nothing more will be shown or logged."""
+        self.console.close()
+        for logger in self._loggers:
+            logger.close()
 
     def __call__(self, server_round: int, arrays: ArrayRecord) -> None:
         """Take down the round that is over; nothing for the start of a run that is resumed."""
@@ -80,7 +89,10 @@ class RoundWatch:
         loss, accuracy = self._evaluate(report)
         now = time.perf_counter()
         report.seconds_server += now - started
-        self.console.round(self._record.add(report, accuracy, loss, now - self._clock))
+        row = self._record.add(report, accuracy, loss, now - self._clock)
+        self.console.round(row)
+        for logger in self._loggers:
+            logger.log(row)
         if report.steps:
             add_steps(self._record.run_dir, report, len(strategy.groups))
         every = self._cfg.checkpoint.every
