@@ -1,4 +1,4 @@
-"""The command line: python -m app [overrides], with Hydra's own options (-m for sweeps, --help, --cfg job)."""
+"""The command line: python -m app [overrides], --help, and Hydra's own options (-m for sweeps, --cfg job)."""
 
 import os
 import sys
@@ -13,6 +13,7 @@ from safetensors import SafetensorError
 
 from app.config import CONF, HYDRA_VERSION_BASE, ConfigError, check, make, one_line
 from app.console import LOG
+from app.help import help_text
 from app.loggers import check_loggers
 from app.serve import build_strategy
 from strategies.cohort import RunFailed
@@ -39,6 +40,7 @@ def main() -> int:
     0 done, 1 a run did not do its work, 2 a configuration cannot run, 130 interrupted.
     """
     worst = 0
+    arguments = sys.argv[1:]
 
     @hydra.main(version_base=HYDRA_VERSION_BASE, config_path=str(CONF), config_name="config")
     def job(cfg: DictConfig) -> None:
@@ -48,9 +50,12 @@ def main() -> int:
 
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises instead of printing a page and exiting
     try:
-        job()
+        if {"--help", "-h"} & set(arguments):
+            print(help_text([argument for argument in arguments if not argument.startswith("-")]))
+        else:
+            job()
     except (HydraException, OmegaConfBaseException, ValueError) as error:
-        print(f"fedslice: {one_line(error, sys.argv[1:])}", file=sys.stderr)
+        print(f"fedslice: {one_line(error, arguments)}", file=sys.stderr)
         return 2
     except OSError as error:
         print(f"fedslice: {error}", file=sys.stderr)

@@ -16,23 +16,14 @@ from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
 from hydra.errors import HydraException, InstantiationException, OverrideParseException
 from hydra.utils import instantiate
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from app.schema import Checkpointing, ConfigError, Evaluation, RunSettings, check_targets, check_values
 
 __all__ = [
-    "CONF",
-    "HYDRA_VERSION_BASE",
-    "ConfigError",
-    "check",
-    "compose",
-    "from_run_config",
-    "make",
-    "one_line",
-    "plain",
-    "to_yaml",
-]
+    "CONF", "HYDRA_VERSION_BASE", "ConfigError", "check", "compose", "composed", "from_run_config", "groups", "make", "one_line", "plain", "to_yaml",
+]  # fmt: skip
 
 CONF = Path(__file__).resolve().parent.parent / "conf"
 HYDRA_VERSION_BASE = "1.3"
@@ -45,12 +36,20 @@ _READ = (
 
 def compose(overrides: Sequence[str] = ()) -> DictConfig:
     """The checked configuration that these overrides give, as on Hydra's command line."""
+    return check(composed(overrides)[0])
+
+
+def composed(overrides: Sequence[str]) -> tuple[DictConfig, dict[str, str | None]]:
+    """The configuration that these overrides give, unchecked, and the choice of each group."""
     try:
         with initialize_config_dir(str(CONF), version_base=HYDRA_VERSION_BASE):
-            cfg = hydra_compose("config", list(overrides))
+            cfg = hydra_compose("config", list(overrides), return_hydra_config=True)
     except (HydraException, OmegaConfBaseException, ValueError) as error:
         raise ConfigError(one_line(error, overrides)) from None
-    return check(cfg)
+    choices = dict(cfg.hydra.runtime.choices)
+    with open_dict(cfg):
+        del cfg["hydra"]
+    return cfg, choices
 
 
 def from_run_config(run_config: Mapping[str, Any]) -> DictConfig:
@@ -113,8 +112,8 @@ def one_line(error: Exception, overrides: Sequence[str] = ()) -> str:
         text = f"{error.override}: {text}"
     if text.startswith("Config group override must be"):  # Hydra does not say which
         for name, value in (override.partition("=")[::2] for override in overrides):
-            if name in _groups() and value in ("", "null"):
-                return f"{name}={value}: must be one of {', '.join(_groups()[name])}"
+            if name in groups() and value in ("", "null"):
+                return f"{name}={value}: must be one of {', '.join(groups()[name])}"
     if cause := error.__cause__:
         text = text if str(cause) in text else f"{text} {cause}"
     key = re.search(r"Could not override '([^']+)'", text)
@@ -127,7 +126,7 @@ def one_line(error: Exception, overrides: Sequence[str] = ()) -> str:
 
 
 @cache
-def _groups() -> dict[str, list[str]]:
+def groups() -> dict[str, list[str]]:
     """The configuration groups and their choices."""
     folders = (folder for folder in sorted(CONF.iterdir()) if folder.is_dir() and list(folder.glob("*.yaml")))
     return {folder.name: sorted(file.stem for file in folder.glob("*.yaml")) for folder in folders}
@@ -139,7 +138,7 @@ def _sections() -> list[str]:
     root = OmegaConf.to_container(OmegaConf.load(CONF / "config.yaml"))
     assert isinstance(root, dict)
     own = [str(name) for name, node in root.items() if isinstance(node, dict) and name != "hydra"]
-    return sorted({*own, *(name for name in _groups() if not _overlays(name))})
+    return sorted({*own, *(name for name in groups() if not _overlays(name))})
 
 
 def _overlays(group: str) -> bool:

@@ -28,7 +28,9 @@ class RunConsole:
         self._replies = 0
         self._console = Console(highlight=False, soft_wrap=True)
         columns = (TextColumn("round"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[replies]} replies"))
-        self._bar = Progress(*columns, console=self._console, transient=True, disable=not self._console.is_terminal)
+        # A file or a pipe gets no bar, even where an environment such as a CI's asks for colours.
+        live = self._console.file.isatty() and not self._console.is_dumb_terminal
+        self._bar = Progress(*columns, console=self._console, transient=True, disable=not live)
         self._task = self._bar.add_task("rounds", total=rounds, replies=0)
         self._bar.start()
         self._handler = _Lines(self._console)
