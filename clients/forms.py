@@ -1,15 +1,16 @@
 """The lossless forms that an array can take on the wire, and the choice between them.
 
 An array is seen as machine words: unsigned integers of its items' size, in C order. A word of zero bits is a zero;
--0.0 is not one. A form says which words are written and how, as parts whose lengths stand in the payload's header:
+-0.0 is not one. A form says which words are written, and how, as parts whose lengths stand in the payload's header.
 
-- `raw`: all words as they are;
-- `zstd`: all words, bytes shuffled (all lowest bytes, then all second bytes, ...), in one zstd frame;
-- `planes`: the least word, then all words less it, each plane of bytes by itself, as a zstd frame or raw. Words
-  of floats are first rotated left by a bit, so that the highest plane is the exponent and nothing else. Mantissas
-  are noise; exponents are alike, and in a frame of their own get a code of their own. After pruning by magnitude
-  most words lie within one octave of the least, so that less it they share their highest bytes;
-- `sparse`: the gaps between the words that are not zero (`clients.coding`), then those words as planes.
+Which words (`mask`): all; or those that are not zero, which are told by the gaps between their positions
+(`clients.coding`); or those that are not zero, told by the positions that moved since an array that the receiver
+knows: became zero, or no longer are. How (`values`):
+
+- `raw`: as they are;
+- `shuffled`: bytes shuffled (all lowest bytes, then all second bytes, ...), in one zstd frame;
+- `planes`: see `clients.planes`;
+- `delta`: their differences from the words that the receiver knows, as planes.
 """
 
 from collections.abc import Sequence
@@ -20,91 +21,111 @@ import numpy as np
 import zstandard
 from numpy.typing import NDArray
 
-from clients.coding import coded, decompress, read_positions, write_positions
+from clients.coding import decompress, read_positions, write_positions
+from clients.planes import Words, differences, read_planes, rotated, sums, write_planes
 
-Words = NDArray[np.unsignedinteger[Any]]
 Parts = Sequence[bytes | memoryview]
 _SHUFFLED_LEVEL = 3
 
 
 @dataclass(frozen=True)
 class Form:
-    """sparse: whether zeros are left out. values: how the words that are written become parts."""
+    """Which words are written and how; see the module's text. `known`: the receiver's words, None for zeros."""
 
-    sparse: bool
-    values: Literal["raw", "shuffled", "planes"]
+    mask: Literal["all", "kept", "moved"]
+    values: Literal["raw", "shuffled", "planes", "delta"]
 
-    def write(self, words: Words, floats: bool) -> list[bytes]:
-        """The words as parts. floats: whether they are the bits of floating point numbers."""
-        if not self.sparse:
-            return self._write_values(words, floats)
-        kept = np.flatnonzero(words != 0)
-        return [write_positions(kept), *self._write_values(words[kept], floats)]
-
-    def read(self, parts: Parts, count: int, dtype: np.dtype[Any], floats: bool) -> Words:
-        """The inverse of `write` for `count` words. Raises ValueError for parts that `write` does not make."""
-        if not self.sparse:
-            return self._read_values(parts, count, dtype, floats)
-        kept = read_positions(parts[0], count)
-        words = np.zeros(count, dtype)
-        words[kept] = self._read_values(parts[1:], kept.size, dtype, floats)
-        return words
+    @property
+    def needs_known(self) -> bool:
+        """Whether the receiver must know an array of the same type and shape."""
+        return self.mask == "moved" or self.values == "delta"
 
     def parts(self, dtype: np.dtype[Any]) -> int:
         """How many parts there are."""
-        return self.sparse + (1 + dtype.itemsize if self.values == "planes" else 1)
+        return (self.mask != "all") + (1 + dtype.itemsize if self.values in ("planes", "delta") else 1)
 
-    def _write_values(self, words: Words, floats: bool) -> list[bytes]:
+    def write(self, words: Words, floats: bool, known: Words | None = None) -> list[bytes]:
+        """The words as parts. floats: whether they are the bits of floating point numbers."""
+        known = _zeros_unless(known, words.size, words.dtype)
+        if self.mask == "all":
+            return self._write_values(words, floats, known)
+        kept = words != 0
+        chosen = np.flatnonzero(kept)
+        told = chosen if self.mask == "kept" else np.flatnonzero(kept ^ (known != 0))
+        return [write_positions(told), *self._write_values(words[chosen], floats, self._of(known, chosen))]
+
+    def read(self, parts: Parts, count: int, dtype: np.dtype[Any], floats: bool, known: Words | None = None) -> Words:
+        """The inverse of `write` for `count` words. Raises ValueError for parts that `write` does not make."""
+        known = _zeros_unless(known, count, dtype)
+        if self.mask == "all":
+            return self._read_values(parts, count, dtype, floats, known)
+        chosen = read_positions(parts[0], count)
+        if self.mask == "moved":
+            kept = known != 0
+            kept[chosen] ^= True
+            chosen = np.flatnonzero(kept)
+        words = np.zeros(count, dtype)
+        words[chosen] = self._read_values(parts[1:], chosen.size, dtype, floats, self._of(known, chosen))
+        return words
+
+    def _of(self, known: Words, chosen: NDArray[np.intp]) -> Words:
+        """The known words at these places, where they are of use."""
+        return known[chosen] if self.values == "delta" else known
+
+    def _write_values(self, words: Words, floats: bool, known: Words) -> list[bytes]:
         if self.values == "raw":
             return [words.tobytes()]
         if self.values == "shuffled":
             return [zstandard.compress(words.view(np.uint8).reshape(-1, words.itemsize).T.tobytes(), _SHUFFLED_LEVEL)]
-        words = _rotated(words, 1) if floats else words
-        least = words.min(initial=np.iinfo(words.dtype).max)
-        data = (words - least).view(np.uint8)
-        planes = [data[place :: words.itemsize].tobytes() for place in range(words.itemsize)]
-        return [least.tobytes(), *(min(plane, coded(plane), key=len) for plane in planes)]
+        if self.values == "delta":
+            return write_planes(differences(words, known))
+        return write_planes(rotated(words, 1) if floats else words)
 
-    def _read_values(self, parts: Parts, count: int, dtype: np.dtype[Any], floats: bool) -> Words:
+    def _read_values(self, parts: Parts, count: int, dtype: np.dtype[Any], floats: bool, known: Words) -> Words:
+        size = count * dtype.itemsize
         if self.values == "raw":
-            return np.frombuffer(_exactly(parts[0], count * dtype.itemsize), dtype)
-        data = np.empty((count, dtype.itemsize), np.uint8)
+            if len(parts[0]) != size:
+                raise ValueError(f"{len(parts[0])} bytes given, {size} needed")
+            return np.frombuffer(parts[0], dtype)
         if self.values == "shuffled":
-            shuffled = decompress(parts[0], most=data.size, exactly=data.size)
-            data.T[:] = np.frombuffer(shuffled, np.uint8).reshape(dtype.itemsize, count)
-            return data.reshape(-1).view(dtype)
-        for plane, part in zip(data.T, parts[1:], strict=True):  # a compressed plane is shorter than the plane
-            plane[:] = np.frombuffer(part if len(part) == count else decompress(part, count, count), np.uint8)
-        words: Words = data.reshape(-1).view(dtype)
-        words += np.frombuffer(_exactly(parts[0], dtype.itemsize), dtype)[0]
-        return _rotated(words, 8 * dtype.itemsize - 1) if floats else words
+            shuffled = np.frombuffer(decompress(parts[0], most=size, exactly=size), np.uint8)
+            return np.ascontiguousarray(shuffled.reshape(dtype.itemsize, count).T).reshape(-1).view(dtype)
+        words = read_planes(parts, count, dtype)
+        if self.values == "delta":
+            return sums(words, known)
+        return rotated(words, 8 * dtype.itemsize - 1) if floats else words
 
 
 FORMS = {
-    "raw": Form(False, "raw"),
-    "zstd": Form(False, "shuffled"),
-    "planes": Form(False, "planes"),
-    "sparse": Form(True, "planes"),
+    "raw": Form("all", "raw"),
+    "zstd": Form("all", "shuffled"),
+    "planes": Form("all", "planes"),
+    "sparse": Form("kept", "planes"),
+    "delta": Form("all", "delta"),
+    "sparse-delta": Form("kept", "delta"),
+    "moved": Form("moved", "planes"),
+    "moved-delta": Form("moved", "delta"),
 }
 _SMALLEST = 64  # bytes; below this a frame's own overhead eats what compression saves
-_SAMPLE, _BLOCKS = 1 << 12, 16  # words; up to four times as many every form is tried, beyond, a sample says which
-_NEAR = 1.05  # a form whose sample weighs more than this beside the smallest is not tried
+_SAMPLE, _BLOCKS = 1 << 11, 16  # words; up to four times as many every form is tried, beyond, a sample says which
+_NEAR = 1.02  # a form whose sample weighs more than this beside the smallest is not tried
 
 
-def smallest(words: Words, floats: bool) -> tuple[str, list[bytes]]:
+def smallest(words: Words, floats: bool, known: Words | None = None) -> tuple[str, list[bytes]]:
     """The name of the smallest form and the words in that form, chosen by exact size.
 
-    Of a large array only those forms are tried that come near the smallest on a sample.
+    known: what the receiver knows, if anything. Of a large array only those forms are tried that come near the
+    smallest on a sample.
     """
     if words.nbytes < _SMALLEST:
         return "raw", FORMS["raw"].write(words, floats)
-    zeros = np.count_nonzero(words) < words.size
-    names = [name for name, form in FORMS.items() if zeros or not form.sparse]
-    if words.size > 4 * _SAMPLE:
-        sample = words[: words.size // _BLOCKS * _BLOCKS].reshape(_BLOCKS, -1)[:, : _SAMPLE // _BLOCKS].reshape(-1)
-        sizes = {name: _size(parts) for name, parts in _written(sample, floats, names).items()}
-        names = [name for name in names if sizes[name] <= _NEAR * min(sizes.values())]
-    written = _written(words, floats, names)
+    if words.size <= 4 * _SAMPLE:
+        names = _possible(words, known)
+    else:
+        some, of_known = _sample(words), None if known is None else _sample(known)
+        sizes = {name: _size(FORMS[name].write(some, floats, of_known)) for name in _possible(some, known)}
+        names = [name for name, size in sizes.items() if size <= _NEAR * min(sizes.values())]
+    written = {name: FORMS[name].write(words, floats, known) for name in names}
     return min(written.items(), key=lambda item: _size(item[1]))
 
 
@@ -119,21 +140,22 @@ def words_of(array: NDArray[Any]) -> Words:
     return words
 
 
-def _written(words: Words, floats: bool, names: Sequence[str]) -> dict[str, list[bytes]]:
-    return {name: FORMS[name].write(words, floats) for name in names}
+def _zeros_unless(known: Words | None, count: int, dtype: np.dtype[Any]) -> Words:
+    """Who knows nothing takes all for zero."""
+    return np.zeros(count, dtype) if known is None else known
+
+
+def _possible(words: Words, known: Words | None) -> list[str]:
+    """The forms that can be written and may save: a mask of an array without zeros saves nothing."""
+    masks = ["all"] if np.count_nonzero(words) == words.size else ["all", "kept", "moved"]
+    return [name for name, form in FORMS.items() if form.mask in masks and not (form.needs_known and known is None)]
+
+
+def _sample(words: Words) -> Words:
+    """Blocks of neighbours from all over the array."""
+    blocks = words[: words.size // _BLOCKS * _BLOCKS].reshape(_BLOCKS, -1)
+    return blocks[:, : _SAMPLE // _BLOCKS].reshape(-1)
 
 
 def _size(parts: Sequence[bytes]) -> int:
     return sum(map(len, parts))
-
-
-def _rotated(words: Words, left: int) -> Words:
-    """The words' bits rotated to the left."""
-    bits = 8 * words.itemsize
-    return words << words.dtype.type(left) | words >> words.dtype.type(bits - left)
-
-
-def _exactly(data: bytes | memoryview, size: int) -> bytes | memoryview:
-    if len(data) != size:
-        raise ValueError(f"{len(data)} bytes given, {size} needed")
-    return data

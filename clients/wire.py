@@ -1,33 +1,29 @@
 """Named arrays to bytes and back, lossless, each array in the smallest form (`clients.forms`).
 
-A payload is a header (JSON, compressed: for each array its name, dtype, shape, form and the lengths of its parts)
-and one byte string per array. Nothing is pickled. Every length is checked against the header before it is believed,
-and a checksum (CRC-32) over all of it tells damaged bytes, which may well be other valid values, from what was
-packed. It is no signature.
+A payload is a header (`clients.header`) and one byte string per array. Nothing is pickled. A checksum (CRC-32) over
+all of it tells damaged bytes, which may well be other valid values, from what was packed; it is no signature. Where
+both ends know the same arrays, such as those that a client was sent and trained from, what is packed may be told
+by its difference from them.
 """
 
-import json
-import math
 import struct
 import sys
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
-import zstandard
+import xxhash
 from numpy.typing import NDArray
 
-from clients.coding import decompress
 from clients.forms import FORMS, smallest, word_of, words_of
+from clients.header import DTYPES, Entry, Header
+from clients.planes import Words
 from clients.weights import Weights
 
-_CODES = ["f2", "f4", "f8", "c8", "c16", *(kind + size for kind in "iu" for size in "248")]
-DTYPES = frozenset(["|b1", "|i1", "|u1", *(order + code for order in "<>" for code in _CODES)])
-_LEVEL = 3
-_MAX_HEADER = 1 << 24
+Known = Mapping[str, NDArray[Any]]
 _PREFIX = struct.Struct("<4sII")  # magic, length of the header, checksum of all that follows
 _MAGIC = b"FSW2"
 
@@ -60,8 +56,8 @@ class Payload:
         end = _PREFIX.size + length
         header, view = data[_PREFIX.size : end], memoryview(data)
         arrays = []
-        for entry in _entries(header):
-            start, end = end, end + sum(entry[4])
+        for entry in Header.from_bytes(header).entries:
+            start, end = end, end + sum(entry.lengths)
             arrays.append(view[start:end])
         if end != len(data):
             raise ValueError(f"payload of {len(data)} bytes, {end} announced by its header")
@@ -70,100 +66,86 @@ class Payload:
         return cls(tuple(arrays), header)
 
 
-def pack(weights: Weights, compress: bool = True) -> Payload:
+def pack(weights: Weights, compress: bool = True, known: Known | None = None) -> Payload:
     """Serialise named arrays without loss, each in its smallest form, or all raw where `compress` is off.
 
+    known: arrays that the receiver will have when it unpacks; of use are those of the same name, dtype and shape.
     Raises ValueError for a dtype other than numbers and booleans.
     """
-    entries: list[list[Any]] = []
-    arrays: list[bytes] = []
+    entries, arrays = [], []
     for name, array in weights.items():
         if array.dtype.str not in DTYPES:
             raise ValueError(f"{name}: dtype {array.dtype} given; allowed are {sorted(DTYPES)}")
-        form, parts = smallest(words_of(array), array.dtype.kind in "fc") if compress else ("raw", [array.tobytes()])
-        entries.append([name, array.dtype.str, list(array.shape), form, [len(part) for part in parts]])
+        form, parts = "raw", [array.tobytes()]
+        if compress:
+            like = _known_words(known, name, array.dtype, array.shape)
+            form, parts = smallest(words_of(array), array.dtype.kind in "fc", like)
+        entries.append(Entry(name, array.dtype.str, list(array.shape), form, [len(part) for part in parts]))
         arrays.append(b"".join(parts))
-    header = json.dumps(entries, separators=(",", ":")).encode()
-    return Payload(tuple(arrays), zstandard.compress(header, _LEVEL))
+    header = Header(entries, _fingerprint(entries, known))
+    return Payload(tuple(arrays), header.to_bytes())
 
 
-def unpack(arrays: Sequence[bytes | memoryview], header: bytes, most: int | None = None) -> Weights:
+def unpack(
+    arrays: Sequence[bytes | memoryview], header: bytes, most: int | None = None, known: Known | None = None
+) -> Weights:
     """The arrays that `pack` was given, bit for bit; they are read-only.
 
-    most: bytes that they may take in all. Raises ValueError for more, before any is allocated, and for a payload
-    that does not decode.
+    most: bytes that they may take in all. known: what the sender was told that this end has. Raises ValueError for
+    more, before any is allocated, for a payload that needs other known arrays, and for one that does not decode.
     """
-    entries = _entries(header)
-    announced = sum(_nbytes(dtype, shape) for _, dtype, shape, _, _ in entries)
+    read = Header.from_bytes(header)
+    announced = sum(entry.nbytes for entry in read.entries)
     if announced > (limit := sys.maxsize if most is None else most):
         raise ValueError(f"payload of {announced} bytes when unpacked, at most {limit} are allowed")
-    if len(entries) != len(arrays):
-        raise ValueError(f"{len(arrays)} arrays given, {len(entries)} announced by the header")
-    return {
-        name: _read(name, dtype, shape, form, lengths, data)
-        for (name, dtype, shape, form, lengths), data in zip(entries, arrays, strict=True)
-    }
+    if len(read.entries) != len(arrays):
+        raise ValueError(f"{len(arrays)} arrays given, {len(read.entries)} announced by the header")
+    if (ours := _fingerprint(read.entries, known)) != read.known:
+        raise ValueError(f"packed against known arrays {read.known}, the receiver's are {ours}")
+    return {entry.name: _read(entry, data, known) for entry, data in zip(read.entries, arrays, strict=True)}
 
 
 def dense_nbytes(weights: Weights) -> int:
     """What `pack` would weigh with every array raw."""
-    entries = [[name, a.dtype.str, list(a.shape), "raw", [a.nbytes]] for name, a in weights.items()]
-    header = zstandard.compress(json.dumps(entries, separators=(",", ":")).encode(), _LEVEL)
-    return _PREFIX.size + len(header) + sum(array.nbytes for array in weights.values())
+    entries = [Entry(name, a.dtype.str, list(a.shape), "raw", [a.nbytes]) for name, a in weights.items()]
+    return _PREFIX.size + len(Header(entries).to_bytes()) + sum(array.nbytes for array in weights.values())
 
 
-def _read(
-    name: str, dtype: str, shape: list[int], form: str, lengths: list[int], data: bytes | memoryview
-) -> NDArray[Any]:
+def _read(entry: Entry, data: bytes | memoryview, known: Known | None) -> NDArray[Any]:
     """One array from its bytes; read-only."""
-    kind, view = np.dtype(dtype), memoryview(data)
-    word = word_of(kind)
-    ends = list(accumulate(lengths, initial=0))
+    dtype, view, ends = np.dtype(entry.dtype), memoryview(data), list(accumulate(entry.lengths, initial=0))
+    word = word_of(dtype)
     try:
         if ends[-1] != len(view):
             raise ValueError(f"{len(view)} bytes given, {ends[-1]} announced by the header")
         parts = [view[start:end] for start, end in pairwise(ends)]
-        words = FORMS[form].read(parts, _nbytes(dtype, shape) // word.itemsize, word, kind.kind in "fc")
-        array = words.view(kind).reshape(shape)
+        like = _known_words(known, entry.name, dtype, entry.shape) if entry.needs_known else None
+        words = FORMS[entry.form].read(parts, entry.nbytes // word.itemsize, word, dtype.kind in "fc", like)
+        array = words.view(dtype).reshape(entry.shape)
     except ValueError as error:
-        raise ValueError(f"{name}: {error}") from None
+        raise ValueError(f"{entry.name}: {error}") from None
     except MemoryError:
-        raise ValueError(f"{name}: {dtype} {tuple(shape)} does not fit in memory") from None
+        raise ValueError(f"{entry.name}: {dtype} {tuple(entry.shape)} does not fit in memory") from None
     array.flags.writeable = False
     return array
 
 
-def _nbytes(dtype: str, shape: list[int]) -> int:
-    """Size of an array; Python's integers do not overflow."""
-    return math.prod(shape) * np.dtype(dtype).itemsize
+def _known_words(known: Known | None, name: str, dtype: np.dtype[Any], shape: Sequence[int]) -> Words | None:
+    """The words of the known array of that name, where it is of that type and shape."""
+    array = None if known is None else known.get(name)
+    return None if array is None or (array.dtype, array.shape) != (dtype, tuple(shape)) else words_of(array)
 
 
-def _entries(header: bytes) -> list[list[Any]]:
-    """The header's entries [name, dtype, shape, form, lengths], checked."""
-    try:
-        entries = json.loads(decompress(header, most=_MAX_HEADER))
-        if not isinstance(entries, list) or not all(map(_is_entry, entries)):
-            raise ValueError("entries are not [name, dtype, shape, form, lengths]")
-        if len({entry[0] for entry in entries}) != len(entries):
-            raise ValueError("a name stands twice")
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"payload header does not decode ({error})") from None
-    return entries
+def _fingerprint(entries: Sequence[Entry], known: Known | None) -> str | None:
+    """Of the known arrays that are needed: equal ends agree, others hardly ever. None where none is needed.
 
-
-def _is_entry(entry: Any) -> bool:
-    """Whether a decoded header entry has the right types and allowed values."""
-    if not isinstance(entry, list) or len(entry) != 5:
-        return False
-    name, dtype, shape, form, lengths = entry
-    return (
-        isinstance(name, str)
-        and isinstance(dtype, str)
-        and dtype in DTYPES
-        and isinstance(form, str)
-        and form in FORMS
-        and isinstance(shape, list)
-        and isinstance(lengths, list)
-        and all(type(size) is int and 0 <= size < 1 << 40 for size in [*shape, *lengths])
-        and len(lengths) == FORMS[form].parts(word_of(np.dtype(dtype)))
-    )
+    Raises ValueError for one that is not known.
+    """
+    digest = xxhash.xxh3_64()
+    needed = [entry for entry in entries if entry.needs_known]
+    for entry in needed:
+        words = _known_words(known, entry.name, np.dtype(entry.dtype), entry.shape)
+        if words is None:
+            raise ValueError(f"{entry.name} is packed against a known array, which the receiver lacks")
+        digest.update(words.data)
+    return digest.hexdigest() if needed else None

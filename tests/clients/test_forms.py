@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clients.coding import read_positions
 from clients.forms import FORMS, smallest, word_of, words_of
+from clients.planes import rotated, write_planes
 
 WORDS = st.sampled_from(["u1", "u2", "u4", "u8"])
 
@@ -23,18 +25,38 @@ def some_words(draw):
     return words
 
 
+@st.composite
+def words_and_known(draw):
+    """Words, and what the receiver knows: nothing, others, or the same with some words moved a little or dropped."""
+    words = draw(some_words())
+    rng = np.random.default_rng(draw(st.integers(0, 99)))
+    near = words + rng.integers(0, 3, words.size, words.dtype)
+    near[rng.random(words.size) < 0.1] = 0
+    others = rng.integers(0, np.iinfo(words.dtype).max, words.size, words.dtype, endpoint=True)
+    return words, draw(st.sampled_from([None, near, others]))
+
+
 @pytest.mark.parametrize("name", FORMS)
 @pytest.mark.parametrize("floats", [False, True])
 @settings(max_examples=60, deadline=None)
-@given(words=some_words())
-def test_every_form_gives_back_every_word(name, floats, words):
-    parts = FORMS[name].write(words, floats)
+@given(given=words_and_known())
+def test_every_form_gives_back_every_word(name, floats, given):
+    words, known = given
+    parts = FORMS[name].write(words, floats, known)
     assert len(parts) == FORMS[name].parts(words.dtype)
-    back = FORMS[name].read(parts, words.size, words.dtype, floats)
+    back = FORMS[name].read(parts, words.size, words.dtype, floats, known)
     assert (back.dtype, back.tobytes()) == (words.dtype, words.tobytes())
-    chosen, smallest_parts = smallest(words, floats)
-    assert sum(map(len, smallest_parts)) <= sum(map(len, parts)) or words.nbytes < 64
-    assert FORMS[chosen].write(words, floats) == smallest_parts
+
+
+@settings(max_examples=60, deadline=None)
+@given(given=words_and_known())
+def test_no_form_is_smaller_than_the_chosen_one(given):
+    words, known = given
+    chosen, parts = smallest(words, True, known)
+    assert FORMS[chosen].write(words, True, known) == parts
+    if words.nbytes >= 64:
+        names = [name for name, form in FORMS.items() if known is not None or not form.needs_known]
+        assert sum(map(len, parts)) == min(sum(map(len, FORMS[name].write(words, True, known))) for name in names)
 
 
 def test_planes_by_hand():
@@ -50,6 +72,31 @@ def test_planes_by_hand():
 def test_negative_zero_is_kept_by_the_sparse_form():
     words = words_of(np.array([0, -0.0, 0, np.nan], np.float32))
     assert FORMS["sparse"].write(words, True)[1:] == FORMS["planes"].write(words[[1, 3]], True)
+
+
+def test_a_known_array_by_hand():
+    known = np.array([0, 100, 0, 7, 9], np.uint16)
+    words = np.array([5, 0, 0, 6, 10], np.uint16)  # 0 and 1 moved; 6 is 1 less than 7, 10 is 1 more than 9
+    moved, *values = FORMS["moved"].write(words, False, known)
+    assert read_positions(moved, 5).tolist() == [0, 1]
+    assert values == FORMS["planes"].write(np.array([5, 6, 10], np.uint16), False)
+    assert FORMS["moved-delta"].write(words, False, known)[1:] == FORMS["planes"].write(
+        np.array([10, 1, 2], np.uint16), False
+    )  # +5 is 10, -1 is 1, +1 is 2
+
+
+def test_what_the_receiver_knows_of_a_pruned_array_saves_its_mask():
+    """1 % of the kept words are others: 1,000 positions of a million moved, each about two bytes for a gap of 1,000."""
+    known = pruned(0.95, 1_000_000)
+    kept, words = np.flatnonzero(known), known.copy()
+    dropped, added = kept[::100], np.flatnonzero(known == 0)[:: 95 * 20][: kept[::100].size]
+    words[added], words[dropped] = words[dropped], 0
+    assert smallest(words, True, known)[0] == "moved-delta"  # all others are equal
+    told = sum(map(len, FORMS["moved"].write(words, True, known))) - sum(
+        map(len, write_planes(rotated(words[words != 0], 1)))
+    )
+    assert told < 2 * dropped.size * 2
+    assert sum(map(len, FORMS["moved"].write(words, True, known))) < 0.04 * words.nbytes
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from clients.forms import FORMS
-from clients.wire import DTYPES, Payload, dense_nbytes, pack, unpack
+from clients.header import DTYPES, Header
+from clients.wire import Payload, dense_nbytes, pack, unpack
 from tests.tiny import bits
 
 SHAPES = hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=5)
@@ -89,7 +90,7 @@ def test_trained_weights_compress_without_loss():
 
 def test_dense_size_by_hand():
     weights = {"w": np.zeros((100, 10), np.float32), "n": np.array(3)}
-    header = zstandard.compress(b'[["w","<f4",[100,10],"raw",[4000]],["n","<i8",[],"raw",[8]]]', 3)
+    header = zstandard.compress(b'[null,["w","<f4",[100,10],"raw",[4000]],["n","<i8",[],"raw",[8]]]', 3)
     assert dense_nbytes(weights) == 4 + 4 + 4 + len(header) + 4000 + 8
 
 
@@ -105,7 +106,7 @@ def test_what_is_not_a_number_is_refused(array):
 
 
 def header(entries):
-    return zstandard.compress(entries if isinstance(entries, bytes) else json.dumps(entries).encode())
+    return zstandard.compress(entries if isinstance(entries, bytes) else json.dumps([None, *entries]).encode())
 
 
 CLAIMS_2_TB = b"\x28\xb5\x2f\xfd\xe0" + struct.pack("<Q", 2**41) + b"\x01\x00\x00"  # RFC 8878: 8 bytes of content size
@@ -114,7 +115,9 @@ CLAIMS_2_TB = b"\x28\xb5\x2f\xfd\xe0" + struct.pack("<Q", 2**41) + b"\x01\x00\x0
 @pytest.mark.parametrize(
     ("sent", "entries"),
     [
-        ([], {}),
+        ([], b"{}"),
+        ([], b"[]"),
+        ([], b"[3]"),
         ([], b"["),
         ([], b"[" * 200_000),
         ([], b"\xff\xfe"),
@@ -153,18 +156,52 @@ def test_a_header_without_end_is_refused_unread():
 
 
 RNG = np.random.default_rng(0)
+DENSE = RNG.normal(size=100).astype(np.float32)
+SPARSE = np.where(RNG.random(300) < 0.2, RNG.normal(size=300), 0).astype(np.float32)
+MOVED = np.where(np.arange(300) % 100 == 7, 0, SPARSE)  # some of the kept are dropped
 EVERY_FORM = {
-    "planes": RNG.normal(size=100).astype(np.float32),
-    "sparse": np.where(RNG.random(300) < 0.1, RNG.normal(size=300), 0).astype(np.float32),
+    "planes": DENSE,
+    "sparse": SPARSE,
     "zstd": np.full(100, 7),
     "raw": np.ones(2),
+    "delta": DENSE,
+    "sparse-delta": SPARSE,
+    "moved": MOVED,
+    "moved-delta": MOVED,
 }
-WHOLE = pack(EVERY_FORM).to_bytes()
+KNOWN = {
+    "delta": DENSE * np.float32(1.0001),
+    "sparse-delta": np.where(SPARSE == 0, 1, SPARSE),
+    "moved": np.where(SPARSE == 0, 0, RNG.normal(size=300)).astype(np.float32),
+    "moved-delta": SPARSE,
+}
+WHOLE = pack(EVERY_FORM, known=KNOWN).to_bytes()
 
 
 def test_the_damaged_payload_holds_every_form():
-    entries = json.loads(zstandard.decompress(pack(EVERY_FORM).header))
-    assert {entry[0]: entry[3] for entry in entries} == {name: name for name in FORMS}
+    header = Header.from_bytes(pack(EVERY_FORM, known=KNOWN).header)
+    assert {entry.name: entry.form for entry in header.entries} == {name: name for name in FORMS}
+
+
+def test_what_is_packed_against_known_arrays_needs_them():
+    payload = Payload.from_bytes(WHOLE)
+    assert bits(unpack(payload.arrays, payload.header, known=KNOWN)) == bits(EVERY_FORM)
+    others = {**KNOWN, "extra": DENSE, "raw": np.zeros(2)}  # what is not needed is not looked at
+    assert bits(unpack(payload.arrays, payload.header, known=others)) == bits(EVERY_FORM)
+    with pytest.raises(ValueError, match="delta is packed against a known array, which the receiver lacks"):
+        unpack(payload.arrays, payload.header)
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_other_known_arrays_are_refused_not_believed(name):
+    payload = Payload.from_bytes(WHOLE)
+    moved = KNOWN[name].copy()
+    moved[-1] = -moved[-1]  # one bit, be it of a zero
+    with pytest.raises(ValueError, match=r"packed against known arrays .*, the receiver's are"):
+        unpack(payload.arrays, payload.header, known={**KNOWN, name: moved})
+    for other in (KNOWN[name].astype(np.float64), KNOWN[name][:-1]):
+        with pytest.raises(ValueError, match=f"{name} is packed against a known array, which the receiver lacks"):
+            unpack(payload.arrays, payload.header, known={**KNOWN, name: other})
 
 
 @settings(max_examples=60, deadline=None)
@@ -174,37 +211,40 @@ def test_truncated_bytes_are_a_value_error(length):
         Payload.from_bytes(WHOLE[:length])
 
 
-def test_a_damaged_payload_is_a_value_error_or_gives_arrays():
-    """Every byte, three ways: where no check can see the damage, arrays of the announced shapes come out."""
-    for place in range(len(WHOLE)):
+def flips(data):
+    """Every byte of `data`, damaged in three ways."""
+    for place in range(len(data)):
         for flip in (1, 0x80, 0xFF):
-            damaged = bytearray(WHOLE)
-            damaged[place] ^= flip
-            try:
-                payload = Payload.from_bytes(bytes(damaged))
-                weights = unpack(payload.arrays, payload.header, most=1 << 16)
-            except ValueError:
-                continue
-            assert sum(array.nbytes for array in weights.values()) <= 1 << 16
+            yield data[:place] + bytes([data[place] ^ flip]) + data[place + 1 :]
 
 
-@settings(max_examples=200, deadline=None)
-@given(st.data())
-def test_damaged_parts_are_a_value_error_or_give_arrays_of_the_announced_shape(data):
-    """With a whole header, so that the damage reaches the forms: up to eight bytes of each array replaced."""
-    payload = pack(EVERY_FORM)
-    arrays = []
-    for part in payload.arrays:
-        start, length = data.draw(st.integers(0, len(part) - 8)), data.draw(st.integers(0, 8))
-        middle = data.draw(st.binary(min_size=length, max_size=length))
-        arrays.append(part[:start] + middle + part[start + length :])
+def test_a_damaged_payload_is_refused():
+    for damaged in flips(WHOLE):
+        with pytest.raises(ValueError):
+            Payload.from_bytes(damaged)
+
+
+def unpacked_or_refused(arrays, header):
+    """What comes of damage that the checksum does not see, because somebody wrote it."""
     try:
-        weights = unpack(arrays, payload.header)
+        return unpack(arrays, header, most=1 << 16, known=KNOWN)
     except ValueError:
-        return
-    assert {name: array.shape for name, array in weights.items()} == {
-        name: array.shape for name, array in EVERY_FORM.items()
-    }
+        return None
+
+
+@pytest.mark.parametrize("name", EVERY_FORM)
+def test_parts_that_somebody_wrote_are_refused_or_give_an_array_of_the_announced_shape(name):
+    payload = pack({name: EVERY_FORM[name]}, known=KNOWN)
+    for damaged in flips(payload.arrays[0]):
+        weights = unpacked_or_refused([damaged], payload.header)
+        assert weights is None or weights[name].shape == EVERY_FORM[name].shape
+
+
+def test_a_header_that_somebody_wrote_is_refused_or_gives_arrays_within_the_limit():
+    payload = Payload.from_bytes(WHOLE)
+    for damaged in flips(zstandard.decompress(payload.header)):
+        weights = unpacked_or_refused(payload.arrays, header(damaged))
+        assert weights is None or sum(array.nbytes for array in weights.values()) <= 1 << 16
 
 
 @pytest.mark.parametrize("data", [b"", b"FSW1", b"PK\x03\x04" * 10, WHOLE + b"x"])
