@@ -21,7 +21,8 @@ LOG = logging.getLogger("fedslice")
 def train_reply(message: Message, memory: Memory, client_for: Callable[[Order], NumPyClient]) -> Message:
     """The reply to a message that asks for training, by the client that `client_for` gives for it.
 
-    What the message leaves out comes from the node's memory; where that is lost, the reply says so.
+    What the message leaves out comes from the node's memory; where that is lost, the reply says so. The update is
+    packed against the model that the client was sent, which the server knows.
     """
     try:
         order = read_order(message.content)
@@ -35,7 +36,7 @@ def train_reply(message: Message, memory: Memory, client_for: Callable[[Order], 
         config: dict[str, Any] = {**order.plan.to_config(), "names": list(weights)}
         arrays, examples, metrics = client.fit(list(weights.values()), config)
         update = dict(zip(cast(list[str], metrics["names"]), arrays, strict=True))
-        content = reply_content(model_record(pack(update), update), examples, metrics)
+        content = reply_content(model_record(pack(update, known=weights), update), examples, metrics)
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
         LOG.warning("client failed: %s", reason)

@@ -150,10 +150,10 @@ def error_of(message: Message) -> str | None:
     return None if record is None else str(record.get("reason"))
 
 
-def read_reply(content: RecordDict, most: int | None = None) -> Reply:
+def read_reply(content: RecordDict, most: int | None = None, known: Weights | None = None) -> Reply:
     """The inverse of `reply_content`. Raises ValueError for content that is not a reply.
 
-    most: bytes that its arrays may take when unpacked.
+    most: bytes that its arrays may take when unpacked. known: the model that the client was sent.
     """
     metrics: Mapping[str, Any] = content.metric_records.get(METRICS, {})
     names = ("examples", "loss", "macs", "macs-dense", "seconds")
@@ -164,7 +164,7 @@ def read_reply(content: RecordDict, most: int | None = None) -> Reply:
     if fractions:
         raise ValueError(f"{fractions[0]}={metrics[fractions[0]]}: must be an integer")
     return Reply(
-        weights=_unpacked(_packed(content), most),
+        weights=_unpacked(_packed(content), most, known),
         examples=metrics["examples"],
         loss=float(metrics["loss"]),
         macs=metrics["macs"],
@@ -211,11 +211,11 @@ def _unpacked_order(data: bytes) -> Weights:
     return _unpacked(data)
 
 
-def _unpacked(data: bytes, most: int | None = None) -> Weights:
+def _unpacked(data: bytes, most: int | None = None, known: Weights | None = None) -> Weights:
     if isinstance(data, _Here):
         return data.weights
     payload = Payload.from_bytes(data)
-    return unpack(payload.arrays, payload.header, most)
+    return unpack(payload.arrays, payload.header, most, known)
 
 
 def _packed(content: RecordDict) -> bytes:

@@ -75,12 +75,13 @@ class RunningMean:
             mean.lerp_(_tensor(array, self._means[name].dtype), weight / self._totals[name])
 
     def result(self) -> Weights:
-        """The mean so far: only arrays that somebody sent, in the order in which they first came."""
-        return {name: self._rounded(mean, self._dtypes[name]) for name, mean in self._means.items()}
+        """The mean: only arrays that somebody sent, in the order in which they first came. Nothing is left here."""
+        means, self._means = self._means, {}
+        return {name: self._rounded(mean, self._dtypes[name]) for name, mean in means.items()}
 
     @staticmethod
     def _rounded(mean: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-        return np.array(np.rint(mean) if dtype.kind in "iub" else mean, dtype)
+        return np.asarray(np.rint(mean) if dtype.kind in "iub" else mean, dtype)
 
 
 def weighted_mean(pairs: Iterable[tuple[Weights, float]]) -> Weights:

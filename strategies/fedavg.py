@@ -166,7 +166,7 @@ class FedAvgStrategy(Strategy):
             return
         self._exchange.received(message)
         try:
-            reply = read_reply(message.content, most=most_bytes(self.weights))
+            reply = read_reply(message.content, most_bytes(self.weights), known=self.weights)
             reason = refusal(reply, self.weights, self._asked())
         except ValueError as error:
             reason = str(error)

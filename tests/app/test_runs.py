@@ -10,7 +10,7 @@ import yaml
 from app import checkpoint, client_app, run_record
 from app.config import compose, make, to_yaml
 from clients.layers import layer_groups
-from clients.messages import nbytes, read_reply, records_nbytes
+from clients.messages import MODEL, nbytes, read_reply, records_nbytes
 from clients.weights import fingerprint, load_weights
 from clients.wire import dense_nbytes, pack
 from strategies.fedpart import FedPartStrategy
@@ -198,9 +198,10 @@ def test_bytes_are_those_of_the_messages(tmp_path, replies):
         names = [name for i, group in enumerate(groups) if not row["groups"] or i in row["groups"] for name in group]
         updates = [read_reply(content).weights for content in mine]
         assert [list(update) for update in updates] == [names] * 3
-        packed = sum(pack(update).nbytes for update in updates)
+        packed = sum(len(content.array_records[MODEL][MODEL].data) for content in mine)
         records = sum(len(record.deflate()) for content in mine for record in content.metric_records.values())
         assert row["bytes_up"] == packed + records == sum(nbytes(content) for content in mine)
+        assert packed <= sum(pack(update).nbytes for update in updates)  # the server knows what they come from
         assert packed <= 3 * dense_nbytes({name: state[name].numpy() for name in names})
         dense = sum(dense_nbytes({name: t.numpy() for name, t in state.items()}) + records_nbytes(c) for c in mine)
         assert row["bytes_dense_up"] == dense

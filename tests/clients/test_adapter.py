@@ -1,12 +1,15 @@
 """Whatever goes wrong in a client comes back as a reply that gives the reason and can be sent."""
 
+import pickle
+
+import numpy as np
 import pytest
 import torch
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 
 from clients.adapter import train_reply
 from clients.memory import Memory
-from clients.messages import MODEL, PLAN, error_of, model_record, order_content, read_reply
+from clients.messages import MODEL, PLAN, error_of, model_record, nbytes, order_content, read_reply, reply_content
 from clients.numpy_client import FederatedClient
 from clients.plan import RoundPlan
 from clients.training import LocalTraining
@@ -47,6 +50,22 @@ def test_a_reply_holds_what_the_client_returned():
     arrays, examples, metrics = client_for(Asked).fit(list(weights.values()), config)
     assert bits(reply.weights) == bits(dict(zip(metrics["names"], arrays, strict=True)))
     assert (reply.examples, reply.loss, reply.macs) == (examples, metrics["loss"], metrics["macs"])
+
+
+def test_a_reply_is_packed_against_the_model_of_the_order():
+    """Read in another process, which has the bytes alone: only with that model, and to the same arrays."""
+    weights = {"fc.weight": np.random.default_rng(0).normal(size=(10, 100)).astype(np.float32)}
+    update = {"fc.weight": weights["fc.weight"] * np.float32(1.0001)}
+    result = (list(update.values()), 5, {"names": list(update), **COSTS})
+    message = order_message(None, weights)
+    reply = train_reply(message, Memory(RecordDict()), lambda order: Scripted(result)).content
+    assert nbytes(reply) < nbytes(reply_content(model_record(pack(update)), 5, COSTS)) - 100
+    elsewhere = pickle.loads(pickle.dumps(reply))
+    assert bits(read_reply(elsewhere, known=weights).weights) == bits(update)
+    with pytest.raises(ValueError, match=r"fc\.weight is packed against a known array, which the receiver lacks"):
+        read_reply(elsewhere)
+    with pytest.raises(ValueError, match="packed against known arrays"):
+        read_reply(elsewhere, known={**weights, "fc.weight": weights["fc.weight"] * 2})
 
 
 def test_the_order_says_which_client():

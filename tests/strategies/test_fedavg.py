@@ -134,8 +134,8 @@ def test_replies_are_taken_one_by_one_and_let_go(monkeypatch):
     """While reply k is averaged, k replies were asked for, and of the arrays of those before none is alive."""
     decoded, taken, alive = [], [], []
 
-    def watched(content, most):
-        reply = read(content, most)
+    def watched(content, most, known):
+        reply = read(content, most, known)
         alive.append(sum(reference() is not None for reference in decoded))
         taken.append(grid.answered)
         decoded.append(weakref.ref(reply.weights["w.weight"]))

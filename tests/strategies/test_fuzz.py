@@ -14,9 +14,11 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, Re
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
+from clients.forms import FORMS
+from clients.header import DTYPES
 from clients.messages import ERROR, FORGOTTEN, METRICS, MODEL, PLAN, read_reply
 from clients.weights import not_finite, weighted_mean
-from clients.wire import DTYPES, Payload, pack
+from clients.wire import Payload, pack
 from strategies.cohort import Cohort
 from strategies.fedavg import FedAvgStrategy
 from strategies.replies import MOST_EXAMPLES
@@ -64,7 +66,8 @@ def change_header(draw, entries):
     """One field of one entry becomes another entry's, or anything."""
     entry, field = draw(st.sampled_from(entries)), draw(st.integers(0, 4))
     other = draw(st.sampled_from(entries))[field]
-    entry[field] = draw(st.one_of(st.just(other), NUMBERS, st.text(max_size=3), st.lists(st.integers(-1, 2**40))))
+    anything = (NUMBERS, st.text(max_size=3), st.lists(st.integers(-1, 2**40)), st.sampled_from(sorted(FORMS)))
+    entry[field] = draw(st.one_of(st.just(other), *anything))
 
 
 def change_bytes(draw, data):
@@ -120,11 +123,11 @@ def mutated(draw):
     """A reply's content, and whether its bytes are still those that were packed."""
     weights = dict(HONEST)
     several(draw, change_arrays, weights)
-    payload = pack(weights)
-    entries = json.loads(zstandard.decompress(payload.header))
+    payload = pack(weights, known=draw(st.sampled_from([None, ZEROS])))
+    known, *entries = json.loads(zstandard.decompress(payload.header))
     if entries:
         several(draw, change_header, entries)
-    data = Payload(payload.arrays, zstandard.compress(json.dumps(entries).encode())).to_bytes()
+    data = Payload(payload.arrays, zstandard.compress(json.dumps([known, *entries]).encode())).to_bytes()
     damaged = bytearray(data)
     several(draw, change_bytes, damaged)
     metrics = {"examples": 3, **COSTS}
@@ -150,7 +153,7 @@ def test_a_mutated_reply_is_refused_or_is_a_sound_one(case):
     assert sorted([*report.completed, *report.failed, *report.rejected]) == [0, 1, 2]
     event("accepted" if 1 in report.completed else "left out")  # --hypothesis-show-statistics counts them
     if 1 in report.completed:
-        accepted = read_reply(content)
+        accepted = read_reply(content, known=ZEROS)
         assert whole
         assert accepted.weights.keys() == ZEROS.keys()
         assert all((a.shape, a.dtype) == (ZEROS[n].shape, ZEROS[n].dtype) for n, a in accepted.weights.items())
