@@ -9,9 +9,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import tomli_w
 
@@ -21,6 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 """The Flower app's folder: the one with pyproject.toml."""
 _CONNECTION = "fedslice"
 _START_TIMEOUT = 60.0  # seconds
+_GRACE = 5.0  # seconds
 
 
 def environment(home: Path) -> dict[str, str]:
@@ -47,18 +49,37 @@ def free_port() -> int:
 
 @contextmanager
 def started(command: list[str], env: Mapping[str, str], log_file: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A program in a process group of its own, which is ended with all its children at the end."""
+    """A program in a process group of its own, which is ended with all its descendants at the end.
+
+    Some of Flower's leave the group, and wait for ever for a SuperLink that is gone: they are known by a mark.
+    """
+    mark = f"FEDSLICE_STARTED_{uuid4().hex}"
     with log_file.open("ab") as log:
-        process = subprocess.Popen(command, env=env, stdout=log, stderr=log, start_new_session=True)
+        process = subprocess.Popen(command, env={**env, mark: "1"}, stdout=log, stderr=log, start_new_session=True)
     try:
         yield process
     finally:
         for sign, patience in ((signal.SIGTERM, 10.0), (signal.SIGKILL, 5.0)):
-            try:
+            with suppress(ProcessLookupError, subprocess.TimeoutExpired):
                 os.killpg(process.pid, sign)
                 process.wait(patience)
-            except (ProcessLookupError, subprocess.TimeoutExpired):
-                continue
+        deadline = time.monotonic() + _GRACE
+        while (left := marked(mark)) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        for pid in left:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def marked(mark: str) -> dict[int, str]:
+    """Running processes whose environment holds `mark`, with their command lines; none where there is no /proc."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # gone, or somebody else's
+            if mark.encode() in (folder / "environ").read_bytes():
+                line = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                found[int(folder.name)] = line
+    return {pid: line for pid, line in found.items() if line}
 
 
 @contextmanager

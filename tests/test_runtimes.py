@@ -3,10 +3,7 @@
 import subprocess
 import sys
 import textwrap
-import time
-import uuid
 import zipfile
-from pathlib import Path
 
 import pytest
 
@@ -21,31 +18,6 @@ from tests.runs import QUICK, ROOT, Run, command, environ, merged, play, shell
 
 PARTLY = ("strategy=fedpart", "strategy.warmup=1", "strategy.rounds_per_layer=1", "strategy.order=[1,4]")
 FIVE = (*PARTLY, "task.clients=5", "cohort.fraction=0.5", "rounds=4")
-
-
-@pytest.fixture
-def leaves_nothing(monkeypatch):
-    """Marks the environment of whatever a test starts, and looks afterwards for who still has the mark."""
-    mark = f"FEDSLICE_TEST={uuid.uuid4().hex}"
-    monkeypatch.setenv(*mark.split("="))
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    yield
-    deadline = time.monotonic() + 20
-    while (left := marked(mark)) and time.monotonic() < deadline:
-        time.sleep(0.2)
-    assert left == []
-
-
-def marked(mark):
-    """Command lines of the running processes whose environment holds `mark`."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            if mark.encode() in (folder / "environ").read_bytes():
-                found.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
-        except OSError:  # gone, or somebody else's
-            continue
-    return [line for line in found if line]
 
 
 @pytest.fixture

@@ -1,0 +1,191 @@
+"""docs/devices.md keeps its word: real SuperLink and SuperNodes, started by its own scripts, with TLS and keys."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import threading
+from pathlib import Path
+
+import pytest
+import tomli_w
+
+from app.flower import environment, flwr_run, free_port, started
+from tests.deployment import DEPLOY, Deployment, Service, make_certificates, settings, unit
+from tests.runs import ROOT, Run, merged
+
+DOC = (ROOT / "docs" / "devices.md").read_text()
+
+
+def run(there: Deployment, folder: Path, *overrides: str) -> str:
+    """Play a run on the devices; its final status."""
+    return flwr_run(there.home, {"overrides": " ".join(merged(*overrides)), "run-dir": str(folder)})
+
+
+def recorded(folder: Path) -> int:
+    """How many rounds are on disk, the initial model not counted."""
+    file = folder / "rounds.jsonl"
+    return file.read_text().count("\n") - 1 if file.exists() else -1
+
+
+def at_work(device: Service, server_round: int) -> bool:
+    """Whether a device has taken this round's message and not answered yet."""
+    since = device.said.rpartition(f"ROUND {server_round}]")[2]
+    return f"ROUND {server_round}]" in device.said and "Received successfully" in since
+
+
+@pytest.mark.parametrize(("script", "file"), [("superlink", "server"), ("supernode", "device")])
+def test_the_files_of_a_service_fit_each_other(script, file, tmp_path):
+    """What the script asks for is what the environment file gives; what is missing is named."""
+    text = (DEPLOY / f"{script}.sh").read_text()
+    assert set(re.findall(r"\$\{(FEDSLICE_\w+):\?", text)) == set(settings(file))
+    section = unit(script)["Service"]
+    assert section["ExecStart"] == f"/opt/fedslice/docs/deploy/{script}.sh"
+    assert section["EnvironmentFile"] == f"/etc/fedslice/{file}.env"
+    for name in settings(file):
+        env = {**{key: str(tmp_path) for key in settings(file) if key != name}, "PATH": os.environ["PATH"]}
+        done = subprocess.run([DEPLOY / f"{script}.sh"], env=env, capture_output=True, text=True, check=False)
+        assert (done.returncode, name in done.stderr) == (1, True)
+
+
+@pytest.mark.parametrize("name", ["superlink", "supernode"])
+def test_systemd_takes_the_units(name, tmp_path):
+    if (systemd := shutil.which("systemd-analyze")) is None:
+        pytest.skip("no systemd on this machine")
+    copy = tmp_path / f"fedslice-{name}.service"
+    copy.write_text((DEPLOY / copy.name).read_text().replace("/opt/fedslice", str(ROOT)))
+    done = subprocess.run([systemd, "verify", str(copy)], capture_output=True, text=True, check=False)
+    assert copy.name not in done.stderr
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_document_names_every_file():
+    for path in DEPLOY.iterdir():
+        assert path.name in DOC
+        if path.suffix == ".sh":
+            assert os.access(path, os.X_OK)
+
+
+@pytest.mark.slow
+def test_strangers_do_not_get_in(tmp_path, leaves_nothing, capfd):
+    """Each is told why; the server says whom it refused. A run that waits for devices says that none came."""
+    folder = tmp_path / "a run"
+    make_certificates(tmp_path / "somebody else's")
+    with Deployment(tmp_path) as there:
+        server = there.server()
+        misled = there.device(0, FEDSLICE_CA=str(tmp_path / "somebody else's" / "ca.crt"))
+        unknown = there.device(1, registered=False)
+        keyless = there.enter_context(without_key(there, tmp_path / "keyless.log"))
+        status = run(there, folder, "cohort.start_timeout=15")
+        for stranger in (misled, unknown):
+            stranger.wait_for(lambda stranger=stranger: stranger.starts > 1)
+        keyless.wait(60)
+        if there.door != there.port:
+            refused_by_the_proxy(there)
+    assert status == "finished:failed", capfd.readouterr().out[-3000:]
+    error = (folder / "error.txt").read_text()
+    assert error == "only 0 of 1 clients within cohort.start_timeout=15 s: partitions [0] are missing\n"
+    assert "[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed" in misled.said
+    assert "[code: 2004] Failed to activate SuperNode." in unknown.said
+    said = (tmp_path / "keyless.log").read_text()
+    assert "[code: 2001] SuperNode authentication is enabled. All SuperNodes must be registered via the CLI." in said
+    for text in (misled.said, unknown.said, said):
+        assert "Exit Code: 305" in text
+        assert "SuperNode ID" not in text
+    public = re.search(r"\[ApiError:2004\].*public key: b'(.*)', exception: (.*)", server.said)
+    assert public is not None
+    assert public[2] == "No SuperNode found with the given public key."
+    assert "[ApiError:2001] Attempted to register SuperNode with public key" in server.said
+    assert "Activated node_id" not in server.said
+    assert server.said.count("Created node_id") == 1  # the misled device's, by the operator
+
+
+def without_key(there, log):
+    command = ["flower-supernode", "--superlink", f"127.0.0.1:{there.door}", "--port", str(free_port())]
+    command += ["--root-certificates", str(there.certificates / "ca.crt")]
+    home = there.folder / "keyless"
+    home.mkdir()
+    return started(command, environment(home), log)
+
+
+def refused_by_the_proxy(there):
+    """Through the devices' door nobody registers a key, though the SuperLink itself would let them."""
+    home = there.folder / "stranger"
+    home.mkdir()
+    connection = {"address": f"127.0.0.1:{there.door}", "root-certificates": str(there.certificates / "ca.crt")}
+    (home / "config.toml").write_text(tomli_w.dumps({"superlink": {"door": connection}}))
+    done = there.flwr("supernode", "register", str(there.folder / "device 1.key.pub"), "door", home=home)
+    assert done.returncode != 0
+    assert "403" in done.stdout + done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_devices_and_the_server_fall_over_and_come_back(tmp_path, leaves_nothing, capfd):
+    """Three devices. In round 2 one falls silent and one is killed; round 3 has them again. Then the server's turn."""
+    first, broken, resumed = tmp_path / "first run", tmp_path / "broken run", tmp_path / "resumed run"
+    patient = ("cohort.min_clients=3", "cohort.start_timeout=240", "cohort.round_timeout=300", "checkpoint.every=1")
+    with Deployment(tmp_path) as there:
+        server = there.server()
+        devices = [there.device(number) for number in range(3)]
+        statuses: list[str] = []
+        play = threading.Thread(target=lambda: statuses.append(run(there, first, *patient, "strategy=fedavg")))
+        play.start()
+        disturb(devices, first)
+        play.join()
+        assert statuses == ["finished:completed"], capfd.readouterr().out[-5000:]
+        check_disturbed(devices, Run(first))
+
+        starts = [device.starts for device in devices]
+        play = threading.Thread(
+            target=lambda: statuses.append(run(there, broken, *patient, "strategy=fedavg", "rounds=2"))
+        )
+        play.start()
+        server.wait_for(lambda: recorded(broken) == 1)
+        server.process.kill()
+        play.join()
+        server.wait_for(lambda: server.said.count("Uvicorn running") == 2)
+        assert [
+            line.count("finished:failed") for line in [there.flwr("ls", "fedslice", "--format", "json").stdout]
+        ] == [1]
+        status = run(there, resumed, *patient, "strategy=fedavg", "rounds=2", f"'resume={broken}'")
+        assert status == "finished:completed", capfd.readouterr().out[-5000:]
+        assert [device.starts for device in devices] == starts
+    assert not (broken / "summary.json").exists()
+    rows = Run(resumed).rows
+    assert rows[:2] == Run(broken).rows
+    assert [row["completed"] for row in rows] == [0, 3, 3]
+    # The same devices, data and seed: the first round of both runs is the same.
+    assert Run(resumed).timeless[:2] == Run(first).timeless[:2]
+
+
+def disturb(devices, folder):
+    """In round 2 device 1 falls silent until the round is over, and device 2 is killed, each while it works."""
+    disturbances = {
+        1: lambda device: os.killpg(device.process.pid, signal.SIGSTOP),
+        2: lambda device: device.process.kill(),
+    }
+
+    def all_done():
+        for number in list(disturbances):
+            if at_work(devices[number], 2):
+                disturbances.pop(number)(devices[number])
+        return not disturbances
+
+    devices[1].wait_for(all_done)
+    devices[0].wait_for(lambda: recorded(folder) == 2)
+    os.killpg(devices[1].process.pid, signal.SIGCONT)
+
+
+def check_disturbed(devices, run):
+    """The round keeps the model, because all three were asked for; the late answer to it changes nothing."""
+    assert [row["completed"] for row in run.rows] == [0, 3, 1, 3]
+    assert [row["failed"] for row in run.rows] == [0, 0, 2, 0]
+    assert sorted(run.rows[2]["reasons"]) == ["1", "2"]
+    assert all("Node Unavailable" in reason for reason in run.rows[2]["reasons"].values())
+    assert run.rows[2]["accuracy"] == run.rows[1]["accuracy"]
+    assert devices[1].starts == 1
+    assert devices[2].starts > 1
+    late = devices[1].said.rpartition("ROUND 2]")[2].partition("ROUND 3]")[0]
+    assert "Sent successfully" in late
