@@ -1,21 +1,19 @@
 """docs/devices.md keeps its word: real SuperLink and SuperNodes, started by its own scripts, with TLS and keys."""
 
+import json
 import os
 import re
-import shutil
 import signal
-import subprocess
 import threading
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import tomli_w
 
 from app.flower import environment, flwr_run, free_port, started
-from tests.deployment import DEPLOY, Deployment, Service, make_certificates, settings, unit
-from tests.runs import ROOT, Run, merged
-
-DOC = (ROOT / "docs" / "devices.md").read_text()
+from tests.deployment import Deployment, Service, make_certificates
+from tests.runs import Run, merged
 
 
 def run(there: Deployment, folder: Path, *overrides: str) -> str:
@@ -33,38 +31,6 @@ def at_work(device: Service, server_round: int) -> bool:
     """Whether a device has taken this round's message and not answered yet."""
     since = device.said.rpartition(f"ROUND {server_round}]")[2]
     return f"ROUND {server_round}]" in device.said and "Received successfully" in since
-
-
-@pytest.mark.parametrize(("script", "file"), [("superlink", "server"), ("supernode", "device")])
-def test_the_files_of_a_service_fit_each_other(script, file, tmp_path):
-    """What the script asks for is what the environment file gives; what is missing is named."""
-    text = (DEPLOY / f"{script}.sh").read_text()
-    assert set(re.findall(r"\$\{(FEDSLICE_\w+):\?", text)) == set(settings(file))
-    section = unit(script)["Service"]
-    assert section["ExecStart"] == f"/opt/fedslice/docs/deploy/{script}.sh"
-    assert section["EnvironmentFile"] == f"/etc/fedslice/{file}.env"
-    for name in settings(file):
-        env = {**{key: str(tmp_path) for key in settings(file) if key != name}, "PATH": os.environ["PATH"]}
-        done = subprocess.run([DEPLOY / f"{script}.sh"], env=env, capture_output=True, text=True, check=False)
-        assert (done.returncode, name in done.stderr) == (1, True)
-
-
-@pytest.mark.parametrize("name", ["superlink", "supernode"])
-def test_systemd_takes_the_units(name, tmp_path):
-    if (systemd := shutil.which("systemd-analyze")) is None:
-        pytest.skip("no systemd on this machine")
-    copy = tmp_path / f"fedslice-{name}.service"
-    copy.write_text((DEPLOY / copy.name).read_text().replace("/opt/fedslice", str(ROOT)))
-    done = subprocess.run([systemd, "verify", str(copy)], capture_output=True, text=True, check=False)
-    assert copy.name not in done.stderr
-    assert done.returncode == 0, done.stderr
-
-
-def test_the_document_names_every_file():
-    for path in DEPLOY.iterdir():
-        assert path.name in DOC
-        if path.suffix == ".sh":
-            assert os.access(path, os.X_OK)
 
 
 @pytest.mark.slow
@@ -120,44 +86,44 @@ def refused_by_the_proxy(there):
     assert "403" in done.stdout + done.stderr
 
 
+PATIENT = ("strategy=fedavg", "cohort.min_clients=3", "cohort.start_timeout=240", "checkpoint.every=1")
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_devices_and_the_server_fall_over_and_come_back(tmp_path, leaves_nothing, capfd):
     """Three devices. In round 2 one falls silent and one is killed; round 3 has them again. Then the server's turn."""
     first, broken, resumed = tmp_path / "first run", tmp_path / "broken run", tmp_path / "resumed run"
-    patient = ("cohort.min_clients=3", "cohort.start_timeout=240", "cohort.round_timeout=300", "checkpoint.every=1")
     with Deployment(tmp_path) as there:
         server = there.server()
         devices = [there.device(number) for number in range(3)]
-        statuses: list[str] = []
-        play = threading.Thread(target=lambda: statuses.append(run(there, first, *patient, "strategy=fedavg")))
-        play.start()
-        disturb(devices, first)
-        play.join()
-        assert statuses == ["finished:completed"], capfd.readouterr().out[-5000:]
+        with in_background(there, first, *PATIENT):
+            disturb(devices, first)
         check_disturbed(devices, Run(first))
-
         starts = [device.starts for device in devices]
-        play = threading.Thread(
-            target=lambda: statuses.append(run(there, broken, *patient, "strategy=fedavg", "rounds=2"))
-        )
-        play.start()
-        server.wait_for(lambda: recorded(broken) == 1)
-        server.process.kill()
-        play.join()
+        with in_background(there, broken, *PATIENT, "rounds=2"):
+            server.wait_for(lambda: recorded(broken) == 1)
+            server.process.kill()
         server.wait_for(lambda: server.said.count("Uvicorn running") == 2)
-        assert [
-            line.count("finished:failed") for line in [there.flwr("ls", "fedslice", "--format", "json").stdout]
-        ] == [1]
-        status = run(there, resumed, *patient, "strategy=fedavg", "rounds=2", f"'resume={broken}'")
+        listing = json.loads(there.flwr("ls", "fedslice", "--format", "json").stdout)
+        status = run(there, resumed, *PATIENT, "rounds=2", f"'resume={broken}'")
         assert status == "finished:completed", capfd.readouterr().out[-5000:]
-        assert [device.starts for device in devices] == starts
+        assert [device.starts for device in devices] == starts  # they stayed, and their keys were still known
+    assert sorted(each["status"] for each in listing["runs"]) == ["finished:completed", "finished:failed"]
     assert not (broken / "summary.json").exists()
     rows = Run(resumed).rows
     assert rows[:2] == Run(broken).rows
     assert [row["completed"] for row in rows] == [0, 3, 3]
-    # The same devices, data and seed: the first round of both runs is the same.
-    assert Run(resumed).timeless[:2] == Run(first).timeless[:2]
+    assert Run(resumed).timeless[:2] == Run(first).timeless[:2]  # the same devices, data and seed
+
+
+@contextmanager
+def in_background(there, folder, *overrides):
+    """A run that goes on meanwhile, and is waited for."""
+    play = threading.Thread(target=run, args=(there, folder, *overrides))
+    play.start()
+    yield
+    play.join()
 
 
 def disturb(devices, folder):
