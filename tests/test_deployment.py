@@ -105,16 +105,21 @@ def test_devices_and_the_server_fall_over_and_come_back(tmp_path, leaves_nothing
             server.wait_for(lambda: recorded(broken) == 1)
             server.process.kill()
         server.wait_for(lambda: server.said.count("Uvicorn running") == 2)
-        listing = json.loads(there.flwr("ls", "fedslice", "--format", "json").stdout)
         status = run(there, resumed, *PATIENT, "rounds=2", f"'resume={broken}'")
         assert status == "finished:completed", capfd.readouterr().out[-5000:]
         assert [device.starts for device in devices] == starts  # they stayed, and their keys were still known
-    assert sorted(each["status"] for each in listing["runs"]) == ["finished:completed", "finished:failed"]
+        server.wait_for(lambda: ended(there) == ["finished:completed", "finished:completed", "finished:failed"])
     assert not (broken / "summary.json").exists()
     rows = Run(resumed).rows
     assert rows[:2] == Run(broken).rows
     assert [row["completed"] for row in rows] == [0, 3, 3]
     assert Run(resumed).timeless[:2] == Run(first).timeless[:2]  # the same devices, data and seed
+
+
+def ended(there):
+    """How the runs that the SuperLink knows ended."""
+    listing = json.loads(there.flwr("ls", "fedslice", "--format", "json").stdout)
+    return sorted(each["status"] for each in listing["runs"])
 
 
 @contextmanager

@@ -9,8 +9,8 @@ from app.flower import flwr_run
 from tests.devices import federation
 from tests.runs import Run, merged
 
-MEGABYTES = int(os.environ.get("FEDSLICE_LARGE_MODEL_MB", "100"))
-"""600 were run as well: see docs/devices.md for the memory that this takes."""
+MEGABYTES = int(os.environ.get("FEDSLICE_LARGE_MODEL_MB", "50"))
+"""600 were played as well; docs/devices.md says what memory that takes."""
 
 
 @pytest.mark.slow
