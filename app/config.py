@@ -22,7 +22,8 @@ from omegaconf.errors import OmegaConfBaseException
 from app.schema import Checkpointing, ConfigError, Evaluation, RunSettings, check_targets, check_values
 
 __all__ = [
-    "CONF", "HYDRA_VERSION_BASE", "ConfigError", "check", "compose", "composed", "from_run_config", "groups", "make", "one_line", "plain", "to_yaml",
+    "CONF", "HYDRA_VERSION_BASE", "ConfigError", "check", "compose", "composed",
+    "from_run_config", "groups", "make", "one_line", "plain", "to_yaml",
 ]  # fmt: skip
 
 CONF = Path(__file__).resolve().parent.parent / "conf"

@@ -82,7 +82,7 @@ def _title(file: Path) -> str:
     """The first sentence of the comment that a choice's file opens with."""
     opening = [line.removeprefix("#").strip() for line in file.read_text().splitlines() if line.startswith("#")]
     text = " ".join(line for line in opening if not line.startswith("@package"))
-    return re.split(r"(?<=\w\w\.|..[)]\.)(?<!al\.)\s", text, maxsplit=1)[0]
+    return re.split(r"(?<!al)\.\s", text, maxsplit=1)[0].removesuffix(".") + "."
 
 
 def _inherited(folder: Path, choice: str) -> dict[str, str]:
