@@ -47,9 +47,9 @@ def help_text(overrides: Sequence[str]) -> str:
             lines += _row(f"  {mark} {choice}", _title(CONF / group / f"{choice}.yaml"))
     lines += ["", "Keys (KEY=VALUE, with the defaults of these choices)"]
     meanings = _meanings(CONF / "config.yaml")
-    for group, choice in chosen.items():
-        if group in groups() and choice:
-            meanings.update({f"{group}.{key}": text for key, text in _inherited(CONF / group, choice).items()})
+    for group, name in chosen.items():
+        if group in groups() and name:
+            meanings.update({f"{group}.{key}": text for key, text in _inherited(CONF / group, name).items()})
     for key, value in _leaves(OmegaConf.to_container(cfg, resolve=False)):
         lines += _row(f"  {key}={_shown(value)}", meanings.get(key, ""))
     return "\n".join(lines)
