@@ -20,8 +20,10 @@ from strategies.cost import RoundReport
 
 Row = dict[str, Any]
 
-_NOT_YET = ("sparsity_down", "sparsity_up", "sparsity_model", "mask_iou", "regrowth")
+_SPARSE = ("sparsity_down", "sparsity_up", "sparsity_model", "mask_iou", "regrowth", "kept_change", "densities")
 """Fields of sparse strategies: null where no weights are pruned."""
+_SETTLED = 0.01
+"""A kept set that changes by less than this share from one round to the next has settled."""
 
 
 class RunRecord:
@@ -43,6 +45,7 @@ class RunRecord:
             "summary.json",
             "error.txt",
             "model.safetensors",
+            "theta.safetensors",
             "report.html",
             "rounds.csv",
             STEPS_FILE,
@@ -78,7 +81,7 @@ class RunRecord:
             "bytes_dense_up": report.bytes_dense_up,
             "macs": report.macs,
             "macs_dense": report.macs_dense,
-            **dict.fromkeys(_NOT_YET),
+            **{name: getattr(report, name) for name in _SPARSE},
             "seconds_round": seconds,
             "seconds_server": report.seconds_server,
             "seconds_train": report.seconds_train,
@@ -89,10 +92,15 @@ class RunRecord:
         self.rows.append(row)
         return row
 
-    def finish(self, weights: Weights) -> dict[str, Any]:
-        """Write the model and, last of all, the summary."""
-        with whole(self.run_dir / "model.safetensors") as beside:
-            save_file(dict(weights), beside)
+    def finish(self, weights: Weights, effective: Weights) -> dict[str, Any]:
+        """Write the model and, last of all, the summary.
+
+        effective: what the model computes with; written too, as theta.safetensors, where it is something else.
+        """
+        files = {"model.safetensors": weights} | ({} if effective is weights else {"theta.safetensors": effective})
+        for name, arrays in files.items():
+            with whole(self.run_dir / name) as beside:
+                save_file(dict(arrays), beside)
         results = {**self._results(), **step_ratios(self.run_dir)}
         summary = {**self._identity(), **results, "model_sha256": fingerprint(weights)}
         write_text(self.run_dir / "summary.json", json.dumps(summary, indent=2) + "\n")
@@ -103,7 +111,7 @@ class RunRecord:
         packages = ("fedslice", "flwr", "torch", "numpy")
         local = self.cfg.batch_norm == "local"
         return {
-            "strategy": str(self.cfg.strategy._target_).split(".")[-2],  # its file's name
+            "strategy": self.cfg.strategy.get("name") or str(self.cfg.strategy._target_).split(".")[-2],  # its file's
             "task": self.cfg.task.name,
             "seed": self.cfg.seed,
             "runtime": self.runtime,
@@ -130,6 +138,7 @@ class RunRecord:
             "ratio_bytes_down": _ratio(total["bytes_down"], dense_down),
             "ratio_bytes_up": _ratio(total["bytes_up"], total["bytes_dense_up"]),
             "ratio_macs": _ratio(total["macs"], total["macs_dense"]),
+            **_sparse_results(rounds),
         }
 
 
@@ -137,6 +146,17 @@ _SUMMED = (
     "bytes_down", "bytes_up", "bytes_dense", "bytes_dense_up", "macs", "macs_dense",
     "completed", "failed", "rejected", "seconds_round", "seconds_server", "seconds_train",
 )  # fmt: skip
+
+
+def _sparse_results(rounds: Sequence[Row]) -> dict[str, Any]:
+    """Sparsity at the end, means over the rounds, and the first round in which the kept set had settled."""
+    means = {name: [row[name] for row in rounds if row[name] is not None] for name in ("mask_iou", "regrowth")}
+    settled = (row["round"] for row in rounds if row["kept_change"] is not None and row["kept_change"] < _SETTLED)
+    return {
+        **{name: rounds[-1][name] if rounds else None for name in ("sparsity_model", "densities")},
+        **{f"mean_{name}": sum(values) / len(values) if values else None for name, values in means.items()},
+        "settled_round": next(settled, None),
+    }
 
 
 def _ratio(part: float, whole: float) -> float | None:

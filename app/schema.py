@@ -12,7 +12,7 @@ from pydantic_core import SchemaError
 
 _PASSED = (
     "weights", "roster", "cohort", "learning_rate", "final_learning_rate", "rounds", "last_round", "downlink", "groups",
-    "diagnostics", "server_optimizer",
+    "diagnostics", "server_optimizer", "prunable",
 )  # fmt: skip
 """Parameters of a strategy's constructor that the program itself passes."""
 

@@ -20,6 +20,7 @@ from app.report import write_report
 from app.run_record import RunRecord
 from clients.evaluation import evaluate
 from clients.numpy_client import shared
+from clients.sparse_layers import prunable
 from clients.tasks.task import Examples, Task
 from clients.weights import load_weights, not_finite, weights_of
 from strategies.cohort import Cohort, RunFailed
@@ -106,7 +107,7 @@ class RoundWatch:
         cfg = self._cfg
         if report.round % cfg.evaluation.every and report.round != cfg.rounds:
             return None, None
-        load_weights(self._model, self._strategy.weights)
+        load_weights(self._model, self._strategy.effective())
         return evaluate(self._model, self._task, self._test, cfg.evaluation.batch_size, cfg.batch_norm)
 
 
@@ -118,7 +119,7 @@ def conclude(record: RunRecord, strategy: FedAvgStrategy) -> None:
         raise RunFailed(f"no round had {needed} accepted replies; {first}")
     if strange := not_finite(strategy.weights):
         raise RunFailed(f"the final model is not finite: NaN or infinity in {strange}")
-    summary = record.finish(strategy.weights)
+    summary = record.finish(strategy.weights, strategy.effective())
     report = record.run_dir / "report.html"
     write_report([record.run_dir], report)
     print(closing_line(summary), f"report: {report}", sep="\n", flush=True)
@@ -146,6 +147,7 @@ def build_strategy(cfg: DictConfig, task: Task, roster: Roster, done: Checkpoint
         groups=plain(cfg.groups),
         diagnostics=cfg.diagnostics,
         server_optimizer=make(cfg, "server_optimizer"),
+        prunable=prunable(model),
     )  # fmt: skip
     if done is not None:
         strategy.restore(done.strategy)

@@ -1,9 +1,12 @@
 """One round's messages: to each client what it lacks, and from each an answer, in an order that never changes."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any
 
+import numpy as np
 from flwr.app import ArrayRecord, Message
 from flwr.serverapp import Grid
+from numpy.typing import NDArray
 
 from clients.messages import has_forgotten, model_record, nbytes, order_content, packed_nbytes, records_nbytes
 from clients.plan import RoundPlan
@@ -17,6 +20,7 @@ class Exchange:
     """The messages of one round. Keeps account of their bytes in `report`.
 
     nodes: node id of each sampled partition, in partition order. clients: how many clients there are in all.
+    plan_for: the plan as one client gets it. prunable: names of the weights whose zeros are counted.
     """
 
     def __init__(
@@ -27,6 +31,8 @@ class Exchange:
         nodes: Mapping[int, int],
         clients: int,
         report: RoundReport,
+        plan_for: Callable[[RoundPlan, int], RoundPlan] = lambda plan, partition: plan,
+        prunable: Collection[str] = (),
     ) -> None:
         self._plan = plan
         self._weights = weights
@@ -34,9 +40,12 @@ class Exchange:
         self._nodes = nodes
         self._clients = clients
         self._report = report
+        self._plan_for = plan_for
+        self._prunable = prunable
         self._keep = downlink.keeps(partial=plan.phase == "partial")
         self._dense = dense_nbytes(weights)
         self._packed: dict[tuple[str, ...], ArrayRecord] = {}
+        self._zeros: dict[tuple[str, ...], tuple[int, int]] = {}
 
     def orders(self, partitions: Iterable[int]) -> list[Message]:
         """A message to each of these clients; those who lack the same share its packed arrays."""
@@ -89,7 +98,20 @@ class Exchange:
         key = tuple(lacking)
         if key not in self._packed:
             self._packed[key] = model_record(pack(lacking))
+<<<<<<< HEAD
         content = order_content(self._packed[key], self._plan, partition, self._clients, base, self._keep)
         records = records_nbytes(content)
         self._report.sent(packed_nbytes(content) + records, self._dense + records)
+=======
+            self._zeros[key] = _zeros([lacking[name] for name in self._prunable if name in lacking])
+        plan = self._plan_for(self._plan, partition)
+        content = order_content(self._packed[key], plan, partition, self._clients, base, self._keep)
+        self._report.sent(nbytes(content), self._dense + records_nbytes(content), *self._zeros[key])
+>>>>>>> 63b4f4b (SparsyFed and the methods that it is compared to)
         return Message(content, self._nodes[partition], "train", group_id=str(self._plan.round))
+
+
+def _zeros(arrays: list[NDArray[Any]]) -> tuple[int, int]:
+    """How many values the arrays have, and how many of them are zero."""
+    values = sum(array.size for array in arrays)
+    return values, values - sum(int(np.count_nonzero(array)) for array in arrays)

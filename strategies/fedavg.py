@@ -20,6 +20,7 @@ from clients.messages import error_of, nbytes, read_reply
 from clients.plan import RoundPlan
 from clients.weights import RunningMean, Weights
 from strategies.cohort import Cohort, RunFailed
+from strategies.consensus import Consensus
 from strategies.cost import RoundReport
 from strategies.downlink import Downlink
 from strategies.exchange import Exchange
@@ -42,6 +43,7 @@ class FedAvgStrategy(Strategy):
     groups: layer groups as lists of module names, where they are not to follow the rule.
     diagnostics: whether clients record the size of their steps.
     server_optimizer: how far the model follows what `merge` gives; by default all the way.
+    prunable: names of the weights that sparse strategies may prune. name: as reports call the strategy.
     """
 
     def __init__(
@@ -57,6 +59,8 @@ class FedAvgStrategy(Strategy):
         server_optimizer: ServerOptimizer | None = None,
         final_learning_rate: float | None = None,
         rounds: int = 1,
+        prunable: Sequence[str] = (),
+        name: str | None = None,
     ) -> None:
         self.weights = weights
         self.roster = roster
@@ -65,11 +69,14 @@ class FedAvgStrategy(Strategy):
         self.final_learning_rate = final_learning_rate
         self.rounds = rounds
         self.server_optimizer = server_optimizer or ServerOptimizer()
+        self.prunable = tuple(name for name in prunable if name in weights)
+        self.name = name or type(self).__name__
         self.last_round = last_round
         self.diagnostics = diagnostics
         self.downlink = Downlink(weights, slices=downlink == "slice")
         self.groups = layer_groups(weights, groups)
         self.report = RoundReport(round=last_round)
+        self.consensus = Consensus(())
         self._layout = layout(weights, self.groups)
         self._failed_in_a_row = 0
 
@@ -88,6 +95,24 @@ class FedAvgStrategy(Strategy):
         """
         return {name: mean.get(name, array) for name, array in self.weights.items()}
 
+    # What sparse strategies answer too -----------------------------------------------------------------------
+
+    def plan_for(self, plan: RoundPlan, partition: int) -> RoundPlan:
+        """The round's plan as one client gets it."""
+        return plan
+
+    def stands_for(self, update: Weights) -> Weights:
+        """What a client's arrays mean in the average: themselves."""
+        return update
+
+    def settle(self, plan: RoundPlan, weights: Weights) -> Weights:
+        """The last thing done to a round's new model: nothing."""
+        return weights
+
+    def effective(self) -> Weights:
+        """The weights that the model computes with, where those that are stored and sent stand for others."""
+        return self.weights
+
     # Flower's questions ------------------------------------------------------------------------------------
 
     def configure_train(
@@ -100,7 +125,11 @@ class FedAvgStrategy(Strategy):
         plan = self._plan = self.plan(server_round + self.last_round)
         sampled = {partition: nodes[partition] for partition in cohort.sample(plan.round, list(nodes))}
         self.report = RoundReport(plan.round, plan.phase, plan.groups or (), tuple(sampled))
-        self._exchange = Exchange(plan, self.weights, self.downlink, sampled, self.roster.clients, self.report)
+        looked_at = self.prunable if plan.sparse else ()
+        self.consensus = Consensus(looked_at)
+        self._exchange = Exchange(
+            plan, self.weights, self.downlink, sampled, self.roster.clients, self.report, self.plan_for, looked_at
+        )
         self._grid, self._orders = grid, self._exchange.orders(sampled)
         self.report.seconds_server += time.perf_counter() - started
         return self._orders
@@ -173,7 +202,8 @@ class FedAvgStrategy(Strategy):
         if reason is not None:
             self.report.rejected[partition] = legible(reason)
             return
-        mean.add(reply.weights, reply.examples)
+        self.consensus.add(reply.weights)
+        mean.add(self.stands_for(reply.weights), reply.examples)
         self.report.accept(partition, reply)
         self._exchange.accepted(partition)
 
@@ -188,8 +218,9 @@ class FedAvgStrategy(Strategy):
         accepted, needed = len(self.report.completed), self.cohort.min_clients
         if accepted >= needed:
             self._failed_in_a_row = 0
-            before = self.weights
-            self.weights = self.server_optimizer.step(before, self.merge(self._plan, mean.result()))
+            before, merged = self.weights, self.merge(self._plan, mean.result())
+            self.weights = self.settle(self._plan, self.server_optimizer.step(before, merged))
+            self._account_for_zeros(before)
             moved = [name for name, array in self.weights.items() if array is not before[name]]
             self.downlink.merged(moved, self._plan.round)
             return
@@ -201,3 +232,12 @@ class FedAvgStrategy(Strategy):
             reasons = {**self.report.failed, **self.report.rejected}
             first = next((f"client {p}: {reason}" for p, reason in sorted(reasons.items())), "nobody replied")
             raise RunFailed(f"{self._failed_in_a_row} rounds in a row without {needed} accepted replies; {first}")
+
+    def _account_for_zeros(self, before: Weights) -> None:
+        """Take down what is sparse, where the plan asks for it, and warn of layers that were emptied."""
+        if self._plan.sparse is None or not self.prunable:
+            return
+        then, now = ({name: weights[name] for name in self.prunable} for weights in (before, self.weights))
+        self.report.pruned(self.consensus, then, now)
+        for name in (name for name in self.prunable if then[name].any() and not now[name].any()):
+            LOG.warning("round %s: every weight of %s is zero now; strategy.floor keeps some", self.report.round, name)

@@ -1,0 +1,49 @@
+"""FLASH: one mask, found in the first round, for all the rounds that follow.
+
+Babakniya, Kundu, Prakash, Niu, Avestimehr, *Revisiting Sparsity Hunting in Federated Learning: Why Does Sparsity
+Consensus Matter?*, TMLR 2023. In the first round clients prune what they trained; the server prunes each layer of
+the averaged model to the mean density that clients reached in it. From then on zeros stay zero.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from clients.plan import RoundPlan, SparseTraining
+from clients.sparse import check_share, largest, sparsity_of
+from clients.weights import Weights
+from strategies.fedavg import FedAvgStrategy
+
+
+class FlashStrategy(FedAvgStrategy):
+    """A fixed mask of `sparsity`. warmup_epochs: local epochs of the first round, None for the usual number."""
+
+    def __init__(self, *args: Any, sparsity: float = 0.95, warmup_epochs: int | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        check_share("sparsity", sparsity)
+        if warmup_epochs is not None and warmup_epochs < 1:
+            raise ValueError(f"warmup_epochs={warmup_epochs}: must be at least 1")
+        self.sparsity = sparsity
+        self.warmup_epochs = warmup_epochs
+
+    def plan(self, server_round: int) -> RoundPlan:
+        """Find the mask as long as the model is dense; then train within it."""
+        plan = super().plan(server_round)
+        if self._has_mask():
+            return replace(plan, sparse=SparseTraining(weights="fixed"))
+        return replace(plan, sparse=SparseTraining(self.sparsity), epochs=self.warmup_epochs)
+
+    def settle(self, plan: RoundPlan, weights: Weights) -> Weights:
+        """The averaged model; the first one pruned to the layers' densities, which fixes the mask."""
+        if self._has_mask():
+            return weights
+        pruned = dict(weights)
+        for name, density in self.consensus.densities.items():
+            array = weights[name]
+            kept = largest(np.abs(array).ravel(), round(density * array.size)).reshape(array.shape)
+            pruned[name] = np.where(kept, array, array.dtype.type(0))
+        return pruned
+
+    def _has_mask(self) -> bool:
+        return bool(sparsity_of([self.weights[name] for name in self.prunable]))
