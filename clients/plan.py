@@ -16,8 +16,8 @@ class SparseTraining:
     weights: what layers compute with: the weights themselves; `powerprop` of them, with `beta`, or with each
     layer's `spectral` exponent; their largest (`swat`); or only those that are not zero as received (`fixed`).
     prune_activations: for the weight gradient, at each layer's own sparsity. prune_received: to `sparsity`, before
-    training, from the second round on. floor: share of its weights that every layer keeps at least. dense: names
-    of weights that are never pruned.
+    training, from the second round on. floor: part of the target density that every layer has at least. dense:
+    names of weights that are never pruned.
     """
 
     sparsity: float = 0.0

@@ -75,8 +75,8 @@ def keep_largest(
     """Global unstructured Top-K: of the N values in the arrays `names`, round((1 - sparsity) N) stay, the rest are 0.
 
     Largest magnitudes first, ties to the lower index in the arrays' order. NaN is never pruned away, so that it is
-    seen. floor: share of its values that every array keeps at least, its own largest; only
-    where floors need more than all may keep are more than that kept.
+    seen. floor: from 0 to 1, the part of the target density that every array has at least, of its own largest: with
+    0 an array may be emptied, with 1 all become as sparse as the whole.
     Arrays outside `names` are returned as they are. Raises ValueError for a sparsity outside [0, 1).
     """
     check_share("sparsity", sparsity)
@@ -88,8 +88,7 @@ def keep_largest(
     count = round((1 - sparsity) * len(magnitudes))
     if floor:
         for part in np.split(magnitudes, ends[:-1]):  # views: what a floor keeps comes before all else
-            part[largest(part, round(floor * len(part)))] = np.inf
-        count = max(count, int(np.isposinf(magnitudes).sum()))
+            part[largest(part, int(floor * count / len(magnitudes) * len(part)))] = np.inf
     kept = np.split(largest(magnitudes, count), ends[:-1])
     masks = {name: mask.reshape(weights[name].shape) for name, mask in zip(chosen, kept, strict=True)}
     return {
@@ -121,3 +120,9 @@ def check_share(name: str, value: float) -> None:
     if not 0 <= value < 1:
         meant = f"; {value / 100:g} for {value:g} %" if 1 < value < 100 else ""
         raise ValueError(f"{name}={value}: must be at least 0 and below 1{meant}")
+
+
+def check_floor(floor: float) -> None:
+    """Refuse a floor outside [0, 1] with a ValueError."""
+    if not 0 <= floor <= 1:
+        raise ValueError(f"floor={floor}: must be from 0 to 1")

@@ -11,20 +11,31 @@ from typing import Any
 import numpy as np
 
 from clients.plan import RoundPlan, SparseTraining
-from clients.sparse import check_share, largest, sparsity_of
+from clients.sparse import check_floor, check_share, largest, sparsity_of
 from clients.weights import Weights
 from strategies.fedavg import FedAvgStrategy
 
 
 class FlashStrategy(FedAvgStrategy):
-    """A fixed mask of `sparsity`. warmup_epochs: local epochs of the first round, None for the usual number."""
+    """A fixed mask of `sparsity`.
 
-    def __init__(self, *args: Any, sparsity: float = 0.95, warmup_epochs: int | None = None, **kwargs: Any) -> None:
+    warmup_epochs: local epochs of the first round, None for the usual number. floor: see `SparsyFedStrategy`.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        sparsity: float = 0.95,
+        warmup_epochs: int | None = None,
+        floor: float = 0.2,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(*args, **kwargs)
         check_share("sparsity", sparsity)
+        check_floor(floor)
         if warmup_epochs is not None and warmup_epochs < 1:
             raise ValueError(f"warmup_epochs={warmup_epochs}: must be at least 1")
-        self.sparsity = sparsity
+        self._search = SparseTraining(sparsity, floor=floor)
         self.warmup_epochs = warmup_epochs
 
     def plan(self, server_round: int) -> RoundPlan:
@@ -32,7 +43,7 @@ class FlashStrategy(FedAvgStrategy):
         plan = super().plan(server_round)
         if self._has_mask():
             return replace(plan, sparse=SparseTraining(weights="fixed"))
-        return replace(plan, sparse=SparseTraining(self.sparsity), epochs=self.warmup_epochs)
+        return replace(plan, sparse=self._search, epochs=self.warmup_epochs)
 
     def settle(self, plan: RoundPlan, weights: Weights) -> Weights:
         """The averaged model; the first one pruned to the layers' densities, which fixes the mask."""

@@ -14,7 +14,9 @@ The same parts make the methods that it is compared to: with beta 1 and no prune
 `prune: at_end` naive federated Powerpropagation; with `ramp` a target that grows over the rounds, as in FedSparsify
 (Stripelis et al. 2022; the cubic rise is Zhu and Gupta's, 2017).
 
-Deviation: thresholds of activations are estimated from a sample (`clients.pruned_layers.threshold`).
+Deviations: thresholds of activations are estimated from a sample (`clients.pruned_layers.threshold`). By default
+every layer keeps at least a fifth of the target density, because a global Top-K empties layers whose weights are
+small by initialisation, and then nothing learns; `floor: 0` is the paper's.
 """
 
 from collections.abc import Sequence
@@ -22,7 +24,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from clients.plan import RoundPlan, SparseTraining
-from clients.sparse import check_share, keep_largest, reparameterise
+from clients.sparse import check_floor, check_share, keep_largest, reparameterise
 from clients.weights import Weights
 from strategies.fedavg import FedAvgStrategy
 
@@ -34,7 +36,7 @@ class SparsyFedStrategy(FedAvgStrategy):
     own (`clients.sparse.spectral_exponent`). prune_activations: for the weight gradient.
     prune: clients prune `each_round`, or the server prunes the last round's model, `at_end`.
     reprune: whether the server prunes the averaged model to the target too. ramp: rounds over which the target rises
-    from 0; 0 has it from the first on. floor: share of its weights that every layer keeps at least.
+    from 0; 0 has it from the first on. floor: part of the target density that every layer has at least, from 0 to 1.
     dense_layers: modules whose weights are never pruned. client_sparsity: targets of the clients in turn (client p has
     that at p modulo their number), who also prune what they receive; empty: all have the same.
     """
@@ -48,7 +50,7 @@ class SparsyFedStrategy(FedAvgStrategy):
         prune: Literal["each_round", "at_end"] = "each_round",
         reprune: bool = False,
         ramp: int = 0,
-        floor: float = 0.0,
+        floor: float = 0.2,
         dense_layers: Sequence[str] = (),
         client_sparsity: Sequence[float] = (),
         **kwargs: Any,
@@ -62,6 +64,7 @@ class SparsyFedStrategy(FedAvgStrategy):
             check_share(name, value)
         if beta != "spectral" and not 1 <= beta < float("inf"):
             raise ValueError(f"beta={beta}: must be at least 1, or spectral")
+        check_floor(floor)
         if ramp < 0:
             raise ValueError(f"ramp={ramp}: must be at least 0 rounds")
         self.sparsity, self.ramp, self.prune, self.reprune = sparsity, ramp, prune, reprune

@@ -122,12 +122,12 @@ def test_half_of_a_hundred_different_values():
 
 def test_a_floor_keeps_a_layer_that_would_be_emptied():
     weights = {"large": np.arange(10, 100, dtype=np.float32), "small": np.arange(1, 11, dtype=np.float32)}
-    assert not keep_largest(weights, 0.9, weights)["small"].any()
-    pruned = keep_largest(weights, 0.9, weights, floor=0.2)
-    assert np.flatnonzero(pruned["small"]).tolist() == [8, 9]
-    assert np.count_nonzero(pruned["large"]) == 18  # a fifth too: floors need 20, more than the 10 that may stay
-    pruned = keep_largest(weights, 0.9, weights, floor=0.05)  # round(0.5) = 0 of small, round(4.5) = 4 of large
-    assert np.count_nonzero(pruned["large"]) == 10
+    assert not keep_largest(weights, 0.8, weights)["small"].any()
+    pruned = keep_largest(weights, 0.8, weights, floor=0.5)  # at least a tenth of each: 1 of small, 9 of large
+    assert np.flatnonzero(pruned["small"]).tolist() == [9]
+    assert np.flatnonzero(pruned["large"]).tolist() == list(range(71, 90))  # the 19 that are left of 20
+    pruned = keep_largest(weights, 0.8, weights, floor=1.0)
+    assert [np.count_nonzero(pruned[name]) for name in ("large", "small")] == [18, 2]
 
 
 @pytest.mark.parametrize(
