@@ -98,16 +98,11 @@ class Exchange:
         key = tuple(lacking)
         if key not in self._packed:
             self._packed[key] = model_record(pack(lacking))
-<<<<<<< HEAD
-        content = order_content(self._packed[key], self._plan, partition, self._clients, base, self._keep)
-        records = records_nbytes(content)
-        self._report.sent(packed_nbytes(content) + records, self._dense + records)
-=======
             self._zeros[key] = _zeros([lacking[name] for name in self._prunable if name in lacking])
         plan = self._plan_for(self._plan, partition)
         content = order_content(self._packed[key], plan, partition, self._clients, base, self._keep)
-        self._report.sent(nbytes(content), self._dense + records_nbytes(content), *self._zeros[key])
->>>>>>> 63b4f4b (SparsyFed and the methods that it is compared to)
+        records = records_nbytes(content)
+        self._report.sent(packed_nbytes(content) + records, self._dense + records, *self._zeros[key])
         return Message(content, self._nodes[partition], "train", group_id=str(self._plan.round))
 
 
