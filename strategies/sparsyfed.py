@@ -56,11 +56,7 @@ class SparsyFedStrategy(FedAvgStrategy):
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
-        for name, value in (
-            ("sparsity", sparsity),
-            ("floor", floor),
-            *(("client_sparsity", s) for s in client_sparsity),
-        ):
+        for name, value in (("sparsity", sparsity), *(("client_sparsity", share) for share in client_sparsity)):
             check_share(name, value)
         if beta != "spectral" and not 1 <= beta < float("inf"):
             raise ValueError(f"beta={beta}: must be at least 1, or spectral")
