@@ -61,8 +61,8 @@ def test_every_strategy_plays_two_rounds(tmp_path, strategy):
 
 
 @pytest.mark.parametrize("server_optimizer", SERVER_OPTIMIZERS)
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_every_server_optimizer_plays_two_rounds_of_every_strategy(tmp_path, strategy, server_optimizer):
+@pytest.mark.parametrize("strategy", ["fedavg", "fedpart", "fedpart_sparsyfed"])
+def test_every_server_optimizer_plays_two_rounds(tmp_path, strategy, server_optimizer):
     run = play(tmp_path, f"strategy={strategy}", f"server_optimizer={server_optimizer}", "rounds=2")
     assert [row["completed"] for row in run.rows] == [0, 3, 3]
     assert all(np.isfinite(array).all() for array in run.weights.values())
