@@ -29,6 +29,6 @@ def test_a_large_model_comes_back_equal(tmp_path, leaves_nothing, capfd):
     make(cfg, "runtime").run(cfg, inline)  # afterwards, so that both need not fit into the memory at once
     rows = Run(folder).rows
     assert [row["completed"] for row in rows] == [0, 1, 1]
-    assert min(row["bytes_up"] for row in rows[1:]) > 0.7e6 * MEGABYTES  # packed
+    assert min(row["bytes_up"] for row in rows[1:]) > 0.4e6 * MEGABYTES  # as changes to the model, packed
     assert rows[1]["train_loss"] != rows[2]["train_loss"]
     assert Run(folder).sha256 == Run(inline).sha256
