@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+import torch
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from torch import nn
@@ -86,10 +87,14 @@ def _site(cfg_yaml: str, overrides: str) -> Site:
     """Built once per process and run."""
     cfg = from_run_config({"cfg-yaml": cfg_yaml, "overrides": overrides})
     task: Task = make(cfg, "task")
+    training: LocalTraining = make(cfg, "client")
+    model = task.build_model(cfg.seed)
+    if training.channels_last:
+        model = model.to(memory_format=torch.channels_last)
     return Site(
         task,
-        task.build_model(cfg.seed),
-        make(cfg, "client"),
+        model,
+        training,
         cfg.seed,
         cfg.batch_norm,
         make(cfg, "objective"),

@@ -71,7 +71,7 @@ class RoundWatch:
     ) -> None:
         self.console = RunConsole(cfg.rounds)
         self._cfg, self._task, self._strategy, self._record, self._test = cfg, task, strategy, record, test
-        self._model = task.build_model(cfg.seed)
+        self._model = task.build_model(cfg.seed).to(memory_format=torch.channels_last)
         self._loggers = open_loggers(cfg.loggers, record.run_dir, plain(cfg), record.rows)
         self._clock = time.perf_counter()
 

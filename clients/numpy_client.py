@@ -169,7 +169,7 @@ class FederatedClient(NumPyClient):
         if parts is None:
             return None
         rows = batches(len(self.examples), training.batch_size)
-        inputs = (self.task.prepare(self.examples.inputs[r]) for r in rows)
+        inputs = (training.arrange(self.task.prepare(self.examples.inputs[r])) for r in rows)
         with training.autocast():
             values = activations(parts, inputs, len(self.examples), limit)
         return None if values is None else (parts, values)
