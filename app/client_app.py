@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 from flwr.app import ConfigRecord, Context, Message, RecordDict
-from flwr.clientapp import ClientApp
 from torch import nn
 
 from app.config import from_run_config, make, plain
+from app.packed_app import PackedClientApp
 from clients.adapter import train_reply
 from clients.memory import LocalModels, Memory
 from clients.messages import WHO, Order
@@ -20,7 +20,7 @@ from clients.objectives import Objective
 from clients.tasks.task import Task
 from clients.training import LocalTraining
 
-app = ClientApp()
+app = PackedClientApp()
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ _MILESTONES = (3 / 8, 5 / 8, 7 / 8)
 class Attack:
     """How hard the attacker tries; rate and prior are for inputs of about unit variance."""
 
-    iterations: int = 200
+    iterations: int = 400
     learning_rate: float = 0.1
     total_variation: float = 1e-3
 

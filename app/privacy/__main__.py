@@ -1,4 +1,4 @@
-"""What updates give away: python -m app.privacy [--images 6] [--out privacy.html] [overrides].
+"""What updates give away: python -m app.privacy [--images 5] [--out privacy.html] [overrides].
 
 An honest but curious server sees the update of one step of plain gradient descent on one image, which is the
 gradient but for its sign and the learning rate, and tries to get the image back (`clients.inversion`): from a full
@@ -46,8 +46,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m app.privacy", description="What updates give away.")
-    parser.add_argument("--images", type=int, default=6, help="how many to reconstruct (default: 6)")
-    parser.add_argument("--iterations", type=int, default=200, help="of the attack (default: 200)")
+    parser.add_argument("--images", type=int, default=5, help="how many to reconstruct (default: 5)")
+    parser.add_argument("--iterations", type=int, default=400, help="of the attack (default: 400)")
     parser.add_argument("--sparsity", type=float, default=0.95, help="of the sparse updates (default: 0.95)")
     parser.add_argument("--weights", type=Path, help="model.safetensors of a run; default: the initial model")
     parser.add_argument("--out", type=Path, default=Path("privacy.html"), help="default: privacy.html")
