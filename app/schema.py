@@ -10,9 +10,11 @@ from hydra.utils import get_class
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import SchemaError
 
+from clients.lossy import Wire
+
 _PASSED = (
     "weights", "roster", "cohort", "learning_rate", "final_learning_rate", "rounds", "last_round", "downlink", "groups",
-    "diagnostics", "server_optimizer", "prunable",
+    "diagnostics", "server_optimizer", "prunable", "wire", "wire_seed",
 )  # fmt: skip
 """Parameters of a strategy's constructor that the program itself passes."""
 
@@ -28,7 +30,7 @@ class RunSettings:
     rounds: Annotated[int, Field(ge=1)]
     seed: Annotated[int, Field(ge=0, lt=2**32)]
     batch_norm: Literal["global", "local"]
-    wire: Literal["lossless"]
+    wire: Wire
     downlink: Literal["slice", "full"]
     resume: str | None
     groups: list[list[str]] | None

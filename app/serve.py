@@ -146,6 +146,8 @@ def build_strategy(cfg: DictConfig, task: Task, roster: Roster, done: Checkpoint
         downlink=cfg.downlink,
         groups=plain(cfg.groups),
         diagnostics=cfg.diagnostics,
+        wire=cfg.wire,
+        wire_seed=cfg.seed,
         server_optimizer=make(cfg, "server_optimizer"),
         prunable=prunable(model),
     )  # fmt: skip

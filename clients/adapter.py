@@ -11,8 +11,11 @@ from typing import Any, cast
 from flwr.app import Message
 from flwr.client import NumPyClient
 
-from clients.memory import Memory
+from clients.lossy import rounded_update
+from clients.memory import LocalModels, Memory
 from clients.messages import Order, error_content, forgotten_content, model_record, read_order, reply_content
+from clients.seeds import numpy_generator
+from clients.weights import Weights
 from clients.wire import pack
 
 LOG = logging.getLogger("fedslice")
@@ -36,9 +39,20 @@ def train_reply(message: Message, memory: Memory, client_for: Callable[[Order], 
         config: dict[str, Any] = {**order.plan.to_config(), "names": list(weights)}
         arrays, examples, metrics = client.fit(list(weights.values()), config)
         update = dict(zip(cast(list[str], metrics["names"]), arrays, strict=True))
+        if order.plan.wire != "lossless":
+            update = _rounded(update, order, memory.residual(order.partition))
         content = reply_content(model_record(pack(update, known=weights), update), examples, metrics)
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
         LOG.warning("client failed: %s", reason)
         content = error_content(reason)
     return Message(content, reply_to=message)
+
+
+def _rounded(update: Weights, order: Order, residual: LocalModels) -> Weights:
+    """The update as the plan wants it to travel; what it lacks is remembered for the next."""
+    plan = order.plan
+    generator = numpy_generator("round-up", plan.wire_seed, plan.round, order.partition)
+    sent, left = rounded_update(update, dict(*residual.recall()), plan.wire, generator)
+    residual.push(left, queue=1)
+    return sent

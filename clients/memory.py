@@ -6,6 +6,8 @@ what changed since the model of round `base`; a device that remembers that model
 node plays can share its memory.)
 """
 
+from typing import Literal
+
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 
 from clients.weights import Weights
@@ -25,11 +27,16 @@ def state_of(state: RecordDict, partition: int) -> RecordDict:
 
 
 class LocalModels:
-    """A client's own previous local models, newest first, in its node's `Context.state` (for `objective=moon`)."""
+    """A client's own arrays of previous rounds, newest first, in its node's `Context.state`.
 
-    def __init__(self, state: RecordDict, partition: int) -> None:
+    kind: its local models (for `objective=moon`), or what rounding took from its update (`clients.lossy`).
+    """
+
+    def __init__(
+        self, state: RecordDict, partition: int, kind: Literal["local-models", "residual"] = "local-models"
+    ) -> None:
         self._state = state
-        self._key = f"local-models-{partition}"
+        self._key = f"{kind}-{partition}"
 
     def recall(self) -> list[Weights]:
         """All that are remembered."""
@@ -50,6 +57,10 @@ class Memory:
 
     def __init__(self, state: RecordDict) -> None:
         self._state = state
+
+    def residual(self, partition: int) -> LocalModels:
+        """What rounding took from a client's last update."""
+        return LocalModels(self._state, partition, "residual")
 
     @property
     def round(self) -> int | None:

@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Any, Literal, cast
+
+from clients.lossy import Wire
 
 Phase = Literal["full", "partial"]
 Parameterisation = Literal["plain", "powerprop", "spectral", "swat", "fixed"]
@@ -52,6 +54,7 @@ class RoundPlan:
     round: from 1. groups: indexes of the layer groups to train and to send back, None for all.
     learning_rate: of this round. layout: the server's `clients.layers.layout`, which the client's must equal.
     diagnostics: whether clients record the size of their steps (`clients.diagnostics`).
+    wire, wire_seed: how the reply's values travel (`clients.lossy`), and what keys their rounding.
     sparse: what is sparse in the local round; None trains and sends dense. epochs: instead of the configured ones.
     """
 
@@ -62,6 +65,8 @@ class RoundPlan:
     diagnostics: bool = False
     sparse: SparseTraining | None = None
     epochs: int | None = None
+    wire: Wire = "lossless"
+    wire_seed: int = 0
 
     @property
     def phase(self) -> Phase:
@@ -79,6 +84,8 @@ class RoundPlan:
             config["groups"] = list(self.groups)
         if self.diagnostics:
             config["diagnostics"] = True
+        if self.wire != "lossless":
+            config.update({"wire": self.wire, "wire-seed": self.wire_seed})
         if self.epochs is not None:
             config["epochs"] = self.epochs
         if self.sparse is not None:
@@ -100,4 +107,6 @@ class RoundPlan:
             diagnostics=bool(config.get("diagnostics", False)),
             sparse=SparseTraining.from_config(config),
             epochs=int(config["epochs"]) if "epochs" in config else None,
+            wire=cast(Wire, str(config.get("wire", "lossless"))),
+            wire_seed=int(config.get("wire-seed", 0)),
         )

@@ -8,6 +8,8 @@ memory says so and is sent the full model; nothing but bytes depends on it.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from clients.lossy import Wire, rounded
+from clients.seeds import numpy_generator
 from clients.weights import Weights
 
 
@@ -26,6 +28,13 @@ class Downlink:
     def lacking(self, weights: Weights, base: int | None) -> Weights:
         """Those arrays of the global model that changed since the start of round `base`."""
         return {name: array for name, array in weights.items() if base is None or self._changed[name] >= base}
+
+    def rounded(self, weights: Weights, wire: Wire, seed: int) -> Weights:
+        """The model as it is sent: each array rounded once for every change, so that what a client holds stays so."""
+        return {
+            name: rounded(name, array, wire, numpy_generator("round-down", seed, self._changed[name], place))
+            for place, (name, array) in enumerate(weights.items())
+        }
 
     def keeps(self, partial: bool) -> bool:
         """Whether clients shall remember this round's model: after a full round nothing of it is left to save."""

@@ -9,6 +9,7 @@ with fewer than `cohort.min_clients` accepted replies leaves the model as it is.
 import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
@@ -16,6 +17,7 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 
 from clients.layers import layer_groups, layout, names_in
+from clients.lossy import Wire
 from clients.messages import error_of, nbytes, read_reply
 from clients.plan import RoundPlan
 from clients.weights import RunningMean, Weights
@@ -42,6 +44,7 @@ class FedAvgStrategy(Strategy):
     downlink: `slice` sends down what changed since a client last answered, `full` always everything.
     groups: layer groups as lists of module names, where they are not to follow the rule.
     diagnostics: whether clients record the size of their steps.
+    wire: how values travel both ways (`clients.lossy`); the global model itself is never rounded. wire_seed: keys it.
     server_optimizer: how far the model follows what `merge` gives; by default all the way.
     prunable: names of the weights that sparse strategies may prune. name: as reports call the strategy.
     """
@@ -61,6 +64,8 @@ class FedAvgStrategy(Strategy):
         rounds: int = 1,
         prunable: Sequence[str] = (),
         name: str | None = None,
+        wire: Wire = "lossless",
+        wire_seed: int = 0,
     ) -> None:
         self.weights = weights
         self.roster = roster
@@ -68,6 +73,8 @@ class FedAvgStrategy(Strategy):
         self.learning_rate = learning_rate
         self.final_learning_rate = final_learning_rate
         self.rounds = rounds
+        self.wire: Wire = wire
+        self.wire_seed = wire_seed
         self.server_optimizer = server_optimizer or ServerOptimizer()
         self.prunable = tuple(name for name in prunable if name in weights)
         self.name = name or type(self).__name__
@@ -122,13 +129,15 @@ class FedAvgStrategy(Strategy):
         cohort, everyone = self.cohort, server_round == 1
         nodes = wait_for_nodes(self.roster, grid, cohort.min_clients, cohort.start_timeout, everyone)
         started = time.perf_counter()
-        plan = self._plan = self.plan(server_round + self.last_round)
+        asked = self.plan(server_round + self.last_round)
+        plan = self._plan = replace(asked, wire=self.wire, wire_seed=self.wire_seed)
         sampled = {partition: nodes[partition] for partition in cohort.sample(plan.round, list(nodes))}
         self.report = RoundReport(plan.round, plan.phase, plan.groups or (), tuple(sampled))
         looked_at = self.prunable if plan.sparse else ()
         self.consensus = Consensus(looked_at)
+        self._sent = self.downlink.rounded(self.weights, self.wire, self.wire_seed)
         self._exchange = Exchange(
-            plan, self.weights, self.downlink, sampled, self.roster.clients, self.report, self.plan_for, looked_at
+            plan, self._sent, self.downlink, sampled, self.roster.clients, self.report, self.plan_for, looked_at
         )
         self._grid, self._orders = grid, self._exchange.orders(sampled)
         self.report.seconds_server += time.perf_counter() - started
@@ -195,7 +204,7 @@ class FedAvgStrategy(Strategy):
             return
         self._exchange.received(message)
         try:
-            reply = read_reply(message.content, most_bytes(self.weights), known=self.weights)
+            reply = read_reply(message.content, most_bytes(self.weights), known=self._sent)
             reason = refusal(reply, self.weights, self._asked())
         except ValueError as error:
             reason = str(error)

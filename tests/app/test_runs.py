@@ -328,3 +328,14 @@ def test_the_last_round_has_a_checkpoint_so_that_a_finished_run_can_go_on(tmp_pa
     assert (
         play(tmp_path / "four", "rounds=4", f"resume={run.folder}").sha256 == play(tmp_path / "all", "rounds=4").sha256
     )
+
+
+@pytest.mark.parametrize("wire", ["fp16", "bf16", "int8"])
+def test_rounded_values_travel_both_ways_and_slices_change_only_bytes(tmp_path, partly, wire):
+    lossless = partly
+    sliced, full = (play(tmp_path / d, *PARTLY, f"wire={wire}", f"downlink={d}") for d in ("slice", "full"))
+    assert sliced.sha256 == full.sha256 != lossless.sha256
+    for row, exact in zip(sliced.rows[1:], lossless.rows[1:], strict=True):
+        assert row["bytes_up"] < 0.75 * exact["bytes_up"]
+        assert row["bytes_down"] < 0.75 * exact["bytes_down"]
+        assert row["accuracy"] == pytest.approx(exact["accuracy"], abs=0.1)

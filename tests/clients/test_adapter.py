@@ -8,10 +8,12 @@ import torch
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 
 from clients.adapter import train_reply
+from clients.lossy import rounded_update
 from clients.memory import Memory
 from clients.messages import MODEL, PLAN, error_of, model_record, nbytes, order_content, read_reply, reply_content
 from clients.numpy_client import FederatedClient
 from clients.plan import RoundPlan
+from clients.seeds import numpy_generator
 from clients.training import LocalTraining
 from clients.weights import weights_of
 from clients.wire import pack
@@ -66,6 +68,20 @@ def test_a_reply_is_packed_against_the_model_of_the_order():
         read_reply(elsewhere)
     with pytest.raises(ValueError, match="packed against known arrays"):
         read_reply(elsewhere, known={**weights, "fc.weight": weights["fc.weight"] * 2})
+
+
+def test_a_rounded_reply_leaves_the_rest_for_the_next():
+    """Two rounds: what is sent is what was rounded, of the update and what the first round's rounding took."""
+    update = {"w": np.random.default_rng(0).normal(size=(10, 10)).astype(np.float32)}
+    memory, left = Memory(RecordDict()), {}
+    for server_round in (1, 2):
+        plan = RoundPlan(server_round, None, 0.1, "layout", wire="int8", wire_seed=3)
+        message = Message(order_content(model_record(pack(update)), plan, 2, 3), 1, "train")
+        result = (list(update.values()), 5, {"names": list(update), **COSTS})
+        reply = train_reply(message, memory, lambda order: Scripted(result)).content  # noqa: B023
+        sent, left = rounded_update(update, left, "int8", numpy_generator("round-up", 3, server_round, 2))
+        assert bits(read_reply(pickle.loads(pickle.dumps(reply)), known=update).weights) == bits(sent)
+    assert (left["w"] != 0).any()
 
 
 def test_the_order_says_which_client():

@@ -3,8 +3,10 @@
 import json
 
 import numpy as np
+import pytest
 
 from strategies.downlink import Downlink
+from tests.tiny import bits
 
 MODEL = {name: np.zeros(1) for name in "abc"}
 
@@ -54,3 +56,19 @@ def test_its_state_goes_through_json():
     other.restore(json.loads(json.dumps(downlink.state())))
     assert other.base(3) == 7
     assert list(other.lacking(MODEL, 7)) == ["b"]
+
+
+@pytest.mark.parametrize("wire", ["fp16", "bf16", "int8"])
+def test_an_array_is_rounded_once_for_every_change(wire):
+    """What a client holds from an earlier round is what the server believes it holds."""
+    weights = {name: np.random.default_rng(0).normal(size=50).astype(np.float32) for name in "ab"}
+    downlink = Downlink(weights, slices=True)
+    first = downlink.rounded(weights, wire, 7)
+    downlink.merged(["b"], 1)
+    second = downlink.rounded(weights, wire, 7)
+    assert bits({"a": first["a"]}) == bits({"a": second["a"]})
+    assert (first["b"].tobytes() == second["b"].tobytes()) == (wire != "int8")  # which is random anew
+    restored = Downlink(weights, slices=True)
+    restored.restore(downlink.state())
+    assert bits(restored.rounded(weights, wire, 7)) == bits(second)
+    assert bits(downlink.rounded(weights, "lossless", 7)) == bits(weights)
