@@ -7,21 +7,18 @@ As a program it plays many rounds of it and compares with the same run without t
 import random
 import sys
 import tempfile
-from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
 from typing import ClassVar
 from unittest.mock import patch
 
 import numpy as np
-from flwr.app import Message
 
-from app.grids import InlineGrid
-from clients.messages import PLAN, model_record, read_reply, reply_content
-from clients.wire import pack
+from app.grids import Here
+from clients.messages import PLAN
+from clients.numpy_client import FederatedClient
 from strategies.cohort import Cohort
 from tests.runs import play
-from tests.tiny import COSTS, failure
 
 SHARES = {"fails": 0.10, "nan": 0.05, "slow": 0.05}
 SOAK = ("task.clients=10", "task.examples=6", "client.batch_size=6", "strategy.warmup=1", "strategy.full_between=1")
@@ -50,50 +47,40 @@ class Clock:
         self.now += 3600
 
 
-class FaultyGrid(InlineGrid):
-    """Plays each client's fate; a slow one's reply comes when the next round has begun."""
+class FaultyPlayer(Here):
+    """Never answers for clients that are too slow."""
 
-    fates: ClassVar[Counter] = Counter()
     resident: ClassVar[list[float]] = []
-    """Megabytes held at the start of each round."""
+    """Megabytes held at each message."""
 
-    def push_messages(self, messages):
+    def take(self, message, context):
         pages = int(Path("/proc/self/statm").read_text().split()[1])
         self.resident.append(pages * 4096 / 1e6)
-        self._late = [InlineGrid._answer(self, message) for message in self._pending.values()]
-        self._pending.clear()
-        return super().push_messages(messages)
-
-    def pull_messages(self, message_ids):
-        if self._late:
-            return [self._late.pop()]
-        return super().pull_messages([i for i in message_ids if self._fate(self._pending.get(i)) != "slow"])
-
-    def _fate(self, message):
-        if message is None:
-            return "answered"
         plan = message.content.config_records[PLAN]
-        return fate(plan["round"], plan["partition"])
-
-    def _answer(self, message):
-        kind = self._fate(message)
-        self.fates[kind] += 1
-        if kind == "fails":
-            return failure(message)
-        reply = super()._answer(message)
-        if kind == "nan":
-            weights = read_reply(reply.content).weights
-            ruined = {name: np.full_like(a, np.nan) if a.dtype.kind == "f" else a for name, a in weights.items()}
-            return Message(reply_content(model_record(pack(ruined)), 6, COSTS), reply_to=message)
-        return reply
+        if fate(plan["round"], plan["partition"]) != "slow":
+            super().take(message, context)
 
 
 @contextmanager
 def faults():
     """Runs within have faulty clients."""
-    FaultyGrid.fates.clear()
-    FaultyGrid.resident.clear()
-    with patch("app.inline.InlineGrid", FaultyGrid), patch("app.grids.time", Clock()):
+    honest = FederatedClient.fit
+
+    def fit(self, parameters, config):
+        kind = fate(config["round"], self.partition)
+        if kind == "fails":
+            raise MemoryError("out of memory")
+        arrays, examples, metrics = honest(self, parameters, config)
+        if kind == "nan":
+            arrays = [np.full_like(array, np.nan) if array.dtype.kind == "f" else array for array in arrays]
+        return arrays, examples, metrics
+
+    FaultyPlayer.resident.clear()
+    with (
+        patch("app.inline.Here", FaultyPlayer),
+        patch("app.grids.time", Clock()),
+        patch.object(FederatedClient, "fit", fit),
+    ):
         yield
 
 
@@ -119,11 +106,11 @@ def main(rounds):
             other = play(Path(folder) / "left out", *overrides)
         same = run.sha256 == other.sha256
         counted = {name: run.summary[f"{name}_total"] for name in ("completed", "failed", "rejected")}
-    resident, tenth = FaultyGrid.resident, max(1, rounds // 10)
+    resident, tenth = FaultyPlayer.resident, max(1, len(FaultyPlayer.resident) // 10)
     grown = resident[-1] - resident[tenth]
-    print(f"{rounds} rounds: {counted}, {dict(FaultyGrid.fates)}; equal to the run without those clients: {same}")
-    print(f"MB resident every {tenth} rounds:", *(f"{mb:.1f}" for mb in resident[::tenth]))
-    print(f"from a tenth of the rounds to the end: {grown:+.1f} MB")
+    print(f"{rounds} rounds: {counted}; equal to the run without those clients: {same}")
+    print(f"MB resident every {tenth} messages:", *(f"{mb:.1f}" for mb in resident[::tenth]))
+    print(f"from a tenth of the way to the end: {grown:+.1f} MB")
     return 0 if same and grown < 20 else 1
 
 
