@@ -57,9 +57,18 @@ def train(message: Message, context: Context) -> Message:
             site.objective,
             LocalModels(context.state, order.partition),
             site.groups,
+            _own_sparsity(context.node_config.get("sparsity")),
         )
 
     return train_reply(message, Memory(context.state), client_for)
+
+
+def _own_sparsity(value: Any) -> float | None:
+    """A device's own target, from its node-config. Raises ValueError for what is no number."""
+    try:
+        return None if value is None else float(value)
+    except ValueError:
+        raise ValueError(f"sparsity={value} in the node-config: must be a number from 0 to below 1") from None
 
 
 @app.query(WHO)

@@ -22,8 +22,9 @@ from clients.memory import LocalModels
 from clients.objectives import Objective, Plain
 from clients.partial import estimate_statistics, norms, training_only
 from clients.peak import peak_memory_mb
-from clients.plan import RoundPlan
+from clients.plan import RoundPlan, with_sparsity
 from clients.prefix import Split, activations, split
+from clients.sparse import check_share
 from clients.sparse_layers import sparse_layers
 from clients.sparse_round import measured_densities, needed_macs, prune_received, pruned_update
 from clients.tasks.task import Examples, Task
@@ -39,6 +40,7 @@ class FederatedClient(NumPyClient):
     batch_norm: `global` exchanges running statistics like any array, `local` never sends them.
     objective: what to minimise, cross-entropy by default. local_models: where those that it wants are kept.
     groups: layer groups as lists of module names, where they are not to follow the rule.
+    sparsity: this device's own target, instead of the plan's, where the plan is for sparse training.
     """
 
     def __init__(
@@ -53,7 +55,10 @@ class FederatedClient(NumPyClient):
         objective: Objective | None = None,
         local_models: LocalModels | None = None,
         groups: Sequence[Sequence[str]] | None = None,
+        sparsity: float | None = None,
     ) -> None:
+        if sparsity is not None:
+            check_share("sparsity", sparsity)
         if len(examples) < 2:
             raise ValueError(f"client {partition} has {len(examples)} examples: at least 2 are needed to train")
         self.model = model
@@ -66,6 +71,7 @@ class FederatedClient(NumPyClient):
         self.groups = None if groups is None else tuple(map(tuple, groups))
         self.objective = Plain() if objective is None else objective
         self.local_models = LocalModels(RecordDict(), partition) if local_models is None else local_models
+        self.sparsity = sparsity
 
     def get_parameters(self, config: dict[str, Any]) -> list[NDArray[Any]]:
         """The arrays that this client exchanges, in the model's order."""
@@ -83,7 +89,7 @@ class FederatedClient(NumPyClient):
         """
         started = time.perf_counter()
         torch.set_num_threads(self.training.threads)
-        plan = RoundPlan.from_config(config)
+        plan = with_sparsity(RoundPlan.from_config(config), self.sparsity)
         training = self.training if plan.epochs is None else replace(self.training, epochs=plan.epochs)
         groups = self._agreed_groups(plan)
         self._load(parameters, config.get("names"))

@@ -1,7 +1,7 @@
 """The server decides, the message tells all: what one round asks of a client."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, cast
 
 from clients.lossy import Wire
@@ -110,3 +110,10 @@ class RoundPlan:
             wire=cast(Wire, str(config.get("wire", "lossless"))),
             wire_seed=int(config.get("wire-seed", 0)),
         )
+
+
+def with_sparsity(plan: RoundPlan, own: float | None) -> RoundPlan:
+    """The plan with a client's own target, to which it prunes what it receives too; as it is for None or dense."""
+    if own is None or plan.sparse is None:
+        return plan
+    return replace(plan, sparse=replace(plan.sparse, sparsity=own, prune_received=True))

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from clients.plan import RoundPlan, SparseTraining
+from clients.plan import RoundPlan, SparseTraining, with_sparsity
 from clients.sparse import check_floor, check_share, keep_largest, reparameterise
 from clients.weights import Weights
 from strategies.fedavg import FedAvgStrategy
@@ -83,10 +83,8 @@ class SparsyFedStrategy(FedAvgStrategy):
 
     def plan_for(self, plan: RoundPlan, partition: int) -> RoundPlan:
         """The plan with the client's own target, where clients have their own."""
-        if not self.client_sparsity or plan.sparse is None:
-            return plan
-        own = self.client_sparsity[partition % len(self.client_sparsity)]
-        return replace(plan, sparse=replace(plan.sparse, sparsity=own, prune_received=True))
+        targets = self.client_sparsity
+        return with_sparsity(plan, targets[partition % len(targets)] if targets else None)
 
     def settle(self, plan: RoundPlan, weights: Weights) -> Weights:
         """The averaged model, pruned to the target where that is asked for."""
