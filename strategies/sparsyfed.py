@@ -34,7 +34,8 @@ class SparsyFedStrategy(FedAvgStrategy):
 
     sparsity: the target, in [0, 1). beta: of the re-parameterisation, 1 for none, `spectral` for one of each layer's
     own (`clients.sparse.spectral_exponent`). prune_activations: for the weight gradient.
-    prune: clients prune `each_round`, or the server prunes the last round's model, `at_end`.
+    prune: clients prune `each_round`, or the server once, `at_end`: `recovery` rounds before the last, in which zeros
+    stay zero where beta is above 1.
     reprune: whether the server prunes the averaged model to the target too. ramp: rounds over which the target rises
     from 0; 0 has it from the first on. floor: part of the target density that every layer has at least, from 0 to 1.
     dense_layers: modules whose weights are never pruned. client_sparsity: targets of the clients in turn (client p has
@@ -48,6 +49,7 @@ class SparsyFedStrategy(FedAvgStrategy):
         beta: float | Literal["spectral"] = 1.25,
         prune_activations: bool = True,
         prune: Literal["each_round", "at_end"] = "each_round",
+        recovery: int = 0,
         reprune: bool = False,
         ramp: int = 0,
         floor: float = 0.2,
@@ -61,10 +63,12 @@ class SparsyFedStrategy(FedAvgStrategy):
         if beta != "spectral" and not 1 <= beta < float("inf"):
             raise ValueError(f"beta={beta}: must be at least 1, or spectral")
         check_floor(floor)
-        if ramp < 0:
-            raise ValueError(f"ramp={ramp}: must be at least 0 rounds")
-        self.sparsity, self.ramp, self.prune, self.reprune = sparsity, ramp, prune, reprune
+        for name, count in (("ramp", ramp), ("recovery", recovery)):
+            if count < 0:
+                raise ValueError(f"{name}={count}: must be at least 0 rounds")
+        self.sparsity, self.ramp, self.reprune = sparsity, ramp, reprune
         self.beta = None if beta == "spectral" else beta
+        self._pruned_once = max(1, self.rounds - recovery) if prune == "at_end" else None
         self.client_sparsity = tuple(client_sparsity)
         self._sparse = SparseTraining(
             weights="spectral" if self.beta is None else "plain" if self.beta == 1 else "powerprop",
@@ -78,7 +82,7 @@ class SparsyFedStrategy(FedAvgStrategy):
 
     def plan(self, server_round: int) -> RoundPlan:
         """Train everything sparse, to this round's target."""
-        sparsity = self.target(server_round) if self.prune == "each_round" else 0.0
+        sparsity = self.target(server_round) if self._pruned_once is None else 0.0
         return replace(super().plan(server_round), sparse=replace(self._sparse, sparsity=sparsity))
 
     def plan_for(self, plan: RoundPlan, partition: int) -> RoundPlan:
@@ -88,7 +92,7 @@ class SparsyFedStrategy(FedAvgStrategy):
 
     def settle(self, plan: RoundPlan, weights: Weights) -> Weights:
         """The averaged model, pruned to the target where that is asked for."""
-        if self.reprune or (self.prune == "at_end" and plan.round == self.rounds):
+        if self.reprune or plan.round == self._pruned_once:
             names = [name for name in self.prunable if name not in self._sparse.dense]
             return keep_largest(weights, self.target(plan.round), names, self._sparse.floor)
         return weights

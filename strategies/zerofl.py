@@ -2,8 +2,8 @@
 
 Qiu, Fernandez-Marques, de Gusmao, Gao, Parcollet, Lane, *ZeroFL: Efficient On-Device Training for Federated Learning
 with Local Sparsity*, ICLR 2022. Clients train with SWAT (Raihan and Aamodt 2020): forward and backward passes take
-each layer's largest weights and, for the weight gradient, the largest activations, while all weights learn. Up go
-the largest weights at the target sparsity and `mask_ratio` of all beside them. Deviation: where a client sends
+each layer's largest weights and, for the weight gradient, the largest activations, while all weights learn; so does
+evaluation. Up go the largest weights at the target sparsity and `mask_ratio` of all beside them. Deviation: where a client sends
 nothing, its part in the average is the value that the server sent, so that the global model stays dense, as in the
 paper, and does not shrink.
 """
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from clients.plan import RoundPlan, SparseTraining
-from clients.sparse import check_share
+from clients.sparse import check_share, keep_largest
 from clients.weights import Weights
 from strategies.fedavg import FedAvgStrategy
 
@@ -38,3 +38,7 @@ class ZeroFLStrategy(FedAvgStrategy):
             name: np.where(array == 0, self.weights[name], array) if name in self.prunable else array
             for name, array in update.items()
         }
+
+    def effective(self) -> Weights:
+        """Each layer's largest weights, which are what clients compute with."""
+        return keep_largest(self.weights, self._sparse.sparsity, self.prunable, floor=1.0)

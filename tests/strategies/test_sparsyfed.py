@@ -114,6 +114,9 @@ def test_pruning_at_the_end_is_for_the_last_round():
     reports, orders = start(strategy, lambda weights, p: weights, rounds=2)
     assert [order.plan.sparse.sparsity for order in orders] == [0] * 4
     assert [report.sparsity_model for report in reports] == [0, 0.5]
+    earlier = build(sparsity=0.5, prune="at_end", rounds=3, recovery=1)
+    reports, _ = start(earlier, lambda weights, p: weights, rounds=3)
+    assert [report.sparsity_model for report in reports] == [0, 0.5, 0.5]
 
 
 def test_an_emptied_layer_is_named(caplog):
@@ -147,6 +150,8 @@ def test_zerofl_keeps_the_servers_values_where_clients_send_none():
     assert np.allclose(after[:5], (1 + before[:5]) / 2)
     assert after[5:10].tolist() == [1] * 5
     assert np.array_equal(after[15:], before[15:])
+    theta = strategy.effective()
+    assert [np.count_nonzero(theta[name]) for name in NAMES] == [9, 27, 3]  # half of each layer
 
 
 def test_fedpart_and_sparsyfed_each_add_to_the_plan():
