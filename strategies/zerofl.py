@@ -3,9 +3,9 @@
 Qiu, Fernandez-Marques, de Gusmao, Gao, Parcollet, Lane, *ZeroFL: Efficient On-Device Training for Federated Learning
 with Local Sparsity*, ICLR 2022. Clients train with SWAT (Raihan and Aamodt 2020): forward and backward passes take
 each layer's largest weights and, for the weight gradient, the largest activations, while all weights learn; so does
-evaluation. Up go the largest weights at the target sparsity and `mask_ratio` of all beside them. Deviation: where a client sends
-nothing, its part in the average is the value that the server sent, so that the global model stays dense, as in the
-paper, and does not shrink.
+evaluation. Up go the largest weights at the target sparsity and `mask_ratio` of all beside them. Deviation: where a
+client sends nothing, its part in the average is the value that the server sent, so that the global model stays dense,
+as in the paper, and does not shrink.
 """
 
 from dataclasses import replace
