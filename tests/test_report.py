@@ -1,7 +1,6 @@
 """The report against files made here, whose numbers are small enough to follow."""
 
 import json
-import math
 import re
 from html import unescape
 
@@ -22,6 +21,10 @@ def report(*run_dirs):
 def figures(html):
     text = re.search(r'<script type="application/json" id="figures">(.*?)</script>', html, re.DOTALL)[1]
     return json.loads(text)
+
+
+def titles(html):
+    return re.findall(r"<h3>(.*?)</h3>", html)
 
 
 def words(html):
@@ -57,24 +60,18 @@ def test_charts_show_the_recorded_numbers(tmp_path):
     assert by_macs[0]["x"] == [0, *(1e7 * n for n in (4, 8, 9, 10, 11, 12))]
     assert strip[0]["z"][1] == [1, 1, None, 2, None, None]  # group 1: both full rounds, then round 4
     assert [trace["y"][2] for trace in sent] == [10_000, 10_000, 80_000]
-    assert [trace["y"][0] for trace in clients] == [10, 0, 0]
+    assert [trace["y"][0] for trace in clients] == [10, 0, 0, 10]
     assert [trace["y"][0] for trace in seconds] == [1.5, 1.2, 0.1]
 
 
 def test_null_is_not_recorded_and_never_zero(tmp_path):
     html = report(write_run(tmp_path / "run", (0.1, None, 0.6, None), strategy="FedAvg"))
     assert "accuracy not recorded after 3 rounds" in words(html)
-    assert "sparsity of the global model, last not recorded" in words(html)
-    assert "Sparsity" not in re.findall(r"<h3>(.*?)</h3>", html)
+    assert "Not recorded: Peak memory, Sparsity, Agreement of kept sets, Regrowth, Change of the kept set" in words(
+        html
+    )
+    assert "Sparsity" not in titles(html)
     assert figures(html)["chart0"]["data"][0]["x"] == [0, 2]
-
-
-def test_sparsity_is_drawn_where_it_is_recorded(tmp_path):
-    html = report(write_run(tmp_path / "run", sparsity_model=0.95, sparsity_up=math.nan))
-    data = figures(html)["chart8"]["data"]
-    assert [(trace["name"], trace["y"]) for trace in data] == [("sparsity of the global model", [0.95])]
-    assert "sparsity of the global model, last 0.9500" in words(html)
-    assert "sparsity of replies, mean, last not recorded" in words(html)
 
 
 def test_seeds_fold_into_mean_and_sample_deviation(tmp_path):
@@ -162,16 +159,16 @@ def test_the_file_loads_nothing_from_elsewhere(tmp_path):
 def test_step_sizes_are_drawn_by_group_where_they_were_recorded(tmp_path):
     """Two iterations in round 1 lie at 0.25 and 0.75; a round in which a group was frozen interrupts its line."""
     from app.report.runs import Run
-    from app.report.step_charts import step_charts
+    from app.report.step_charts import step_chart
 
     run = Run(tmp_path, (), {}, None, None)
-    assert step_charts(run) == []
+    assert step_chart(run).traces == []
     rows = [
         {"round": 1, "groups": [0, 1], "sizes": [[1.0, 5.0], [2.0, 6.0]]},
         {"round": 2, "groups": [1], "sizes": [[7.0]]},
     ]
     (tmp_path / "steps.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    (chart,) = step_charts(run)
+    chart = step_chart(run)
     assert [(trace["x"], trace["y"]) for trace in chart.traces] == [
         ([0.25, 0.75, 2], [1.0, 2.0, None]),
         ([0.25, 0.75, 1.5], [5.0, 6.0, 7.0]),

@@ -26,7 +26,10 @@ _MARKERS = ("circle", "square", "diamond", "triangle-up", "x", "cross")
 
 @dataclass(frozen=True)
 class Chart:
-    """A figure with what stands above it: a title and a sentence that says how to read it."""
+    """A figure with what stands above it: a title and a sentence that says how to read it.
+
+    Without traces it is not drawn: what it would show was not recorded, and the page says so.
+    """
 
     title: str
     note: str
@@ -60,7 +63,11 @@ def axes(x: str, y: str, **more: Any) -> dict[str, Any]:
     return {
         "xaxis": {**axis, "title": {"text": x}, "showgrid": False, "showline": True, "ticks": "outside"},
         # No rate is above 1, but an axis around a constant one would be.
-        "yaxis": {**axis, "title": {"text": y}, **({"autorangeoptions": {"clipmax": 1.02}} if y in _RATES else {})},
+        "yaxis": {
+            **axis,
+            "title": {"text": y, "standoff": 10},
+            **({"autorangeoptions": {"clipmax": 1.02}} if y in _RATES else {}),
+        },
         **more,
     }
 
@@ -70,7 +77,7 @@ def shared_charts(groups: Sequence[Group]) -> list[Chart]:
     several = len(groups) > 1 or len(groups[0].runs) > 1
     folded = any(len(group.runs) > 1 for group in groups)
     band = " The line is the mean over the seeds, the band reaches from the lowest to the highest." if folded else ""
-    loss = _curves(groups, "round", "loss", str)
+    loss = curves(groups, "round", "loss", str)
     if not several:
         run = groups[0].runs[0]
         loss = [{**trace, "name": "test loss"} for trace in loss]
@@ -83,12 +90,12 @@ def shared_charts(groups: Sequence[Group]) -> list[Chart]:
     work["xaxis"] |= {"tickformat": "~s"}
     return [
         Chart("Accuracy", f"Of the global model on the test data, after each round.{band}",
-              _curves(groups, "round", "accuracy", str), axes("round", "accuracy")),
+              curves(groups, "round", "accuracy", str), axes("round", "accuracy")),
         Chart("Loss", f"Of the global model on the test data.{of_loss}{band}", loss, axes("round", "loss")),
         Chart("Accuracy for bytes sent", "Further left is cheaper: all messages up and down so far, as serialised.",
-              _curves(groups, "cost_bytes", "accuracy", size), sent),
+              curves(groups, "cost_bytes", "accuracy", size), sent),
         Chart("Accuracy for computation", "All clients' local training so far, at the real freezing and densities.",
-              _curves(groups, "cost_macs", "accuracy", macs), work),
+              curves(groups, "cost_macs", "accuracy", macs), work),
     ]  # fmt: skip
 
 
@@ -101,18 +108,20 @@ def round_lines(groups: Sequence[Group], value: Callable[[Run], dict[int, float]
     return traces
 
 
-def _curves(groups: Sequence[Group], x: str, y: str, text: Callable[[float], str]) -> list[Trace]:
+def curves(groups: Sequence[Group], x: str, y: str, text: Callable[[float], str]) -> list[Trace]:
     """A line for each group, within a band from lowest to highest where it has several runs."""
     traces: list[Trace] = []
     for index, group in enumerate(groups):
         ys = _folded([run.series(y) for run in group.runs])
+        if not ys:
+            continue
         xs = {r: statistics.fmean(run.series(x)[r] for run in group.runs) for r in ys}
         if len(group.runs) > 1:
             traces += _band(index, list(xs.values()), list(ys.values()), f"group{index}")
         where = [f"round {r}" if x == "round" else f"round {r}, {text(xs[r])}" for r in xs]
         means = [statistics.fmean(values) for values in ys.values()]
         traces.append(line(index, group.name, list(xs.values()), means, legendgroup=f"group{index}",
-                           text=where, hovertemplate="%{text}: <b>%{y:.4f}</b>"))  # fmt: skip
+                           text=where, hovertemplate="%{text}: <b>%{y:.4~g}</b>"))  # fmt: skip
     return traces
 
 

@@ -2,17 +2,16 @@
 
 import json
 import math
+import re
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from app.console import size
-from app.report.runs import Run, class_name
+from app.report.labels import flatten, labels
+from app.report.runs import Run, number
 
 NOT_RECORDED = "not recorded"
-
-Settings = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -30,13 +29,17 @@ class Group:
 
 @dataclass(frozen=True)
 class Column:
-    """A number of a run, how it is written, and whether its deviation over the seeds is written too."""
+    """A number of a run, how it is written, and whether its deviation over the seeds is written too.
+
+    missing: what stands for it where `needs`, a field of the rounds, was recorded and there is still no number.
+    """
 
     title: str
     value: Callable[[Run], float | None]
     text: Callable[[float], str]
     spread: bool = False
     missing: str = NOT_RECORDED
+    needs: str = "round"
 
     def mean(self, group: Group) -> float | None:
         """Over the group's runs; None if one of them lacks the number."""
@@ -47,7 +50,7 @@ class Column:
         """The mean, with the sample deviation (n - 1) where there are several runs."""
         mean = self.mean(group)
         if mean is None:
-            return self.missing
+            return self.missing if all(run.series(self.needs) for run in group.runs) else NOT_RECORDED
         if not self.spread or len(group.runs) < 2:
             return self.text(mean)
         deviation = statistics.stdev(v for v in map(self.value, group.runs) if v is not None)
@@ -75,25 +78,49 @@ def macs(value: float) -> str:
     return f"{value:.1f} PMAC"
 
 
+def unbroken(text: str) -> str:
+    """No line break between a number and its unit, nor between ± and its number."""
+    return re.sub(r"(?<=±) |(?<=\d) (?=%|[kMGTP]?(?:B|MAC)\b)", "\N{NO-BREAK SPACE}", text)
+
+
+_BOTH = ("bytes_down", "bytes_up")
+
+ACCURACY = Column("final accuracy", lambda run: run.accuracy, rate, spread=True)
+BYTES_OF_DENSE = Column("bytes of dense", lambda run: run.ratio(_BOTH, ("bytes_dense",)), percent)
+MACS_OF_DENSE = Column("MACs of dense", lambda run: run.ratio(("macs",), ("macs_dense",)), percent)
+
+_ALWAYS = (
+    ACCURACY,
+    Column("best accuracy", lambda run: run.best_accuracy, rate, spread=True),
+    Column("bytes up", lambda run: run.total("bytes_up"), size),
+    Column("bytes down", lambda run: run.total("bytes_down"), size),
+    BYTES_OF_DENSE,
+    Column("uplink of dense", lambda run: run.ratio(("bytes_up",), ("bytes_dense_up",)), percent),
+    MACS_OF_DENSE,
+)
+_SPARSE = (
+    Column("sparsity", lambda run: run.last("sparsity_model"), rate),
+    Column("mask IoU", lambda run: run.mean("mask_iou"), rate, spread=True),
+    Column("regrowth", lambda run: run.mean("regrowth"), rate, spread=True),
+    Column("settled round", lambda run: number((run.summary or {}).get("settled_round")), "{:.3g}".format,
+           missing="not settled", needs="kept_change"),
+)  # fmt: skip
+"""Of the final model; means over the rounds; when the kept set came to rest (see the summary)."""
+
+
 def columns(runs: Sequence[Run]) -> tuple[Column, ...]:
-    """What runs are compared by."""
-    both, dense = ("bytes_down", "bytes_up"), ("bytes_dense",)
-    found = (
-        Column("final accuracy", lambda run: run.accuracy, rate, spread=True),
-        Column("best accuracy", lambda run: run.best_accuracy, rate, spread=True),
-        Column("bytes up", lambda run: run.total("bytes_up"), size),
-        Column("bytes down", lambda run: run.total("bytes_down"), size),
-        Column("bytes of dense", lambda run: run.ratio(both, dense), percent),
-        Column("uplink of dense", lambda run: run.ratio(("bytes_up",), ("bytes_dense_up",)), percent),
-        Column("MACs of dense", lambda run: run.ratio(("macs",), ("macs_dense",)), percent),
-    )
+    """What runs are compared by; sparsity only where some run recorded it."""
+    level, sparse = reached_by_all(runs), any(run.series("sparsity_model") for run in runs)
+    return (*_ALWAYS, *([level] if level else []), *(_SPARSE if sparse else ()))
+
+
+def reached_by_all(runs: Sequence[Run]) -> Column | None:
+    """What it cost to reach the accuracy that all finished runs reach; None where there is none."""
     level = common_accuracy(runs)
     if level is None:
-        return found
-    reach = Column(
-        f"bytes to reach {level:.2f}", lambda run: bytes_to_reach(run, level), size, spread=True, missing="not reached"
-    )
-    return (*found, reach)
+        return None
+    title = f"bytes to reach {level:.2f}"
+    return Column(title, lambda run: bytes_to_reach(run, level), size, True, "not reached", needs="accuracy")
 
 
 def common_accuracy(runs: Sequence[Run]) -> float | None:
@@ -113,54 +140,15 @@ def bytes_to_reach(run: Run, accuracy: float) -> float | None:
 
 def group_runs(runs: Sequence[Run]) -> list[Group]:
     """Fold runs that differ only by seed, in order of first appearance, and name them by what differs."""
-    flat = [_flatten(run.config) for run in runs]
+    flat = [flatten(run.config) for run in runs]
     # Copies of the seed that interpolation left elsewhere vary with it. Resuming a run does not change its result.
     copies = {k for k in flat[0] if k.rpartition(".")[2] == "seed" and all(s.get(k) == s.get("seed") for s in flat)}
     groups: dict[tuple[str, bool], list[int]] = {}
     for i, run in enumerate(runs):
         flat[i] = {k: v for k, v in flat[i].items() if k not in copies | {"seed", "resume"}}
         groups.setdefault((json.dumps(flat[i], sort_keys=True, default=str), run.finished), []).append(i)
-    names = _names([flat[members[0]] for members in groups.values()])
+    names = labels([flat[members[0]] for members in groups.values()])
     return [
         Group(name if finished else f"{name} (unfinished)", tuple(runs[i] for i in members))
         for name, ((_, finished), members) in zip(names, groups.items(), strict=True)
     ]
-
-
-def _names(settings: Sequence[Settings]) -> list[str]:
-    """The strategy of each, and the keys in which they differ: FedPart, client.lr=0.01."""
-    keys = dict.fromkeys(k for s in settings for k in s if k != "strategy._target_")
-    shown: dict[tuple[str, ...], str] = {}
-    for key in sorted(filter(lambda k: _differs(k, settings), keys), key=lambda k: k.count(".")):
-        # Of a key and the copies that interpolation made, the one nearest the root is the one that was set.
-        shown.setdefault((key.rpartition(".")[2], *(_text(s.get(key)) for s in settings)), key)
-    names = []
-    for s in settings:
-        parts = [f"{k.removesuffix('._target_')}={_value(k, s[k])}" for k in keys if k in shown.values() and k in s]
-        names.append(", ".join([class_name(s.get("strategy._target_", "unknown strategy")), *parts]))
-    return names
-
-
-def _differs(key: str, settings: Sequence[Settings]) -> bool:
-    """Whether runs whose section is of the same class differ in this key; a class differs from any other."""
-    kind = "" if key.endswith("_target_") else f"{key.rpartition('.')[0]}._target_"
-    seen: dict[str, set[str]] = {}
-    for s in settings:
-        seen.setdefault(_text(s.get(kind)), set()).add(_text(s.get(key)))
-    return any(len(values) > 1 for values in seen.values())
-
-
-def _flatten(node: Any, prefix: str = "") -> Settings:
-    """Dotted keys to values."""
-    found: Settings = {}
-    for key, value in node.items():
-        found.update(_flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value})
-    return found
-
-
-def _value(key: str, value: Any) -> str:
-    return class_name(value) if key.endswith("_target_") else _text(value)
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, default=str)

@@ -10,11 +10,12 @@ from plotly.offline import get_plotlyjs
 
 from app.files import write_text
 from app.report.charts import Chart, shared_charts
-from app.report.comparison import Group, columns, group_runs
+from app.report.comparison import NOT_RECORDED, Group, columns, group_runs
+from app.report.leads import comparison_lead, lead
 from app.report.reading import load_run
 from app.report.run_charts import group_charts, run_charts
 from app.report.runs import Run
-from app.report.sections import comparison_table, key_numbers, lead, losses, run_table, runs_table
+from app.report.sections import comparison_table, key_numbers, losses, run_table, runs_table
 from app.report.style import CSS, DRAW, SORT
 
 # Nothing is loaded from anywhere, whatever a file may have smuggled in.
@@ -66,11 +67,9 @@ def _many(runs: Sequence[Run], groups: Sequence[Group]) -> str:
     drawn = [group for group in groups if all(run.rows for run in group.runs)]
     charts = [*shared_charts(drawn), *group_charts(drawn)] if drawn else []
     tasks = ", ".join(dict.fromkeys(run.task for run in runs))
-    folded = f" in {len(groups)} settings" if len(groups) < len(runs) else ""
     return "\n".join(
         (
-            f"<header><h1>fedslice on {escape(tasks)}</h1>",
-            f'<p class="lead">{len(runs)} runs{folded}, in comparison.</p></header>',
+            f"<header><h1>fedslice on {escape(tasks)}</h1>{comparison_lead(runs, groups)}</header>",
             comparison_table(groups, columns(runs)),
             figures(charts),
             losses(runs),
@@ -80,23 +79,25 @@ def _many(runs: Sequence[Run], groups: Sequence[Group]) -> str:
 
 
 def figures(charts: Sequence[Chart]) -> str:
-    """The charts' places, and their data for the script that draws them."""
+    """The charts' places, and their data for the script that draws them; a line names those without data."""
     places: list[str] = []
     data: dict[str, Any] = {}
-    for index, chart in enumerate(charts):
+    for index, chart in enumerate(chart for chart in charts if chart.traces):
         name = f"chart{index}"
         legend = sum(trace.get("showlegend", True) for trace in chart.traces)
         height = 300 if legend < 4 else 260 + 19 * legend  # long legends must not squeeze the plot
         data[name] = {"data": chart.traces, "layout": {"height": height} | chart.layout}
-        wide = ' class="wide"' if chart.traces and chart.traces[0]["type"] == "heatmap" else ""
+        wide = ' class="wide"' if chart.traces[0]["type"] == "heatmap" else ""
         places.append(
             f"<figure{wide}><figcaption><h3>{escape(chart.title)}</h3>"
             f'<p class="note">{escape(chart.note)}</p></figcaption>'
             f'<div class="plot" id="{name}" role="img" aria-label="Chart: {escape(chart.title)}"></div></figure>'
         )
+    absent = ", ".join(chart.title for chart in charts if not chart.traces)
+    line = f'<p class="note">{NOT_RECORDED.capitalize()}: {escape(absent)}.</p>' if absent else ""
     # Inside a script element only "<" can end the data early.
     text = json.dumps(data, allow_nan=False).replace("<", "\\u003c")
     return (
-        f'<section class="charts" aria-label="Charts">{"".join(places)}</section>\n'
+        f'<section class="charts" aria-label="Charts">{"".join(places)}</section>{line}\n'
         f'<script type="application/json" id="figures">{text}</script>'
     )

@@ -80,12 +80,21 @@ def _row(file: Path, line_number: int, line: str) -> Row:
         optional = name in _MEASURES and name in row and row[name] is None
         if not optional and (isinstance(row.get(name), bool) or not isinstance(row.get(name), int | float)):
             raise ReportError(f"{where}: {name} is {row.get(name, 'missing')!r}, must be a number")
+    if not isinstance(row.setdefault("sampled", []), list):
+        raise ReportError(f"{where}: sampled is {row['sampled']!r}, must be a list of clients")
+    densities = row.get("densities")
+    if densities is not None and not (isinstance(densities, dict) and all(map(_is_rate, densities.values()))):
+        raise ReportError(f"{where}: densities is {densities!r}, must map weights to rates in [0, 1]")
     groups, reasons = row.setdefault("groups", []), row.setdefault("reasons", {})
     if not isinstance(groups, list) or not all(type(index) is int and index >= 0 for index in groups):
         raise ReportError(f"{where}: groups is {groups!r}, must be a list of indexes")
     if not isinstance(reasons, dict):
         raise ReportError(f"{where}: reasons is {reasons!r}, must map clients to reasons")
     return row
+
+
+def _is_rate(value: Any) -> bool:
+    return isinstance(value, int | float) and 0 <= value <= 1
 
 
 def _json(where: Path | str, text: str) -> dict[str, Any]:

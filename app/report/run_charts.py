@@ -1,40 +1,31 @@
-"""Charts of what happened inside a run: slices, bytes, clients, seconds and, where recorded, sparsity."""
+"""Charts of what happened inside a run: slices, bytes, clients, seconds, memory and, where recorded, sparsity."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from app.report.charts import Chart, Trace, axes, line, round_lines
-from app.report.comparison import NOT_RECORDED, Group
+from app.report.comparison import Group
 from app.report.runs import Row, Run
-from app.report.step_charts import step_charts
-
-SPARSE = {
-    "sparsity_down": "sparsity as sent to clients",
-    "sparsity_up": "sparsity of replies, mean",
-    "sparsity_model": "sparsity of the global model",
-    "mask_iou": "overlap of the clients' kept sets (mean IoU)",
-    "regrowth": "regrowth (sparsity of replies - of the model)",
-}
-"""Fields that only sparse strategies record."""
+from app.report.sparse_charts import density_map, sparse_charts, sparse_overlays
+from app.report.step_charts import step_chart
 
 
 def run_charts(run: Run) -> list[Chart]:
     """Everything that is drawn for a run of its own."""
     rows = [row for row in run.rows if row["round"] > 0]
-    charts = [strip(run, "Slices trained"), _bytes(rows), _clients(rows), _seconds(rows), *step_charts(run)]
-    recorded = {name: series for name in SPARSE if (series := run.series(name))}
-    if recorded:
-        traces = [line(i, SPARSE[name], list(s), list(s.values())) for i, (name, s) in enumerate(recorded.items())]
-        absent = ", ".join(SPARSE[name] for name in SPARSE if name not in recorded)
-        note = "Over the prunable weights, as shares of them." + (
-            f" {NOT_RECORDED.capitalize()}: {absent}." * bool(absent)
-        )
-        charts.append(Chart("Sparsity", note, traces, axes("round", "rate")))
-    return charts
+    return [
+        strip(run, "Slices trained"),
+        _bytes(rows),
+        _clients(rows),
+        _seconds(rows),
+        _memory(run),
+        *sparse_charts(run),
+        step_chart(run),
+    ]
 
 
 def group_charts(groups: Sequence[Group]) -> list[Chart]:
-    """What several groups of runs did, side by side; sparsity only where some run recorded it."""
+    """What several groups of runs did, side by side; maps of slices and densities for the first seed of each."""
     per_round = axes("round", "bytes", hovermode="x unified")
     per_round["yaxis"] |= {"tickformat": "~s", "ticksuffix": "B", "rangemode": "tozero"}
     seconds = axes("round", "seconds", hovermode="x unified")
@@ -44,14 +35,14 @@ def group_charts(groups: Sequence[Group]) -> list[Chart]:
         Chart("Seconds per round", "Wall clock; mean over the seeds.",
               round_lines(groups, lambda run: _after_start(run, "seconds_round")), seconds),
     ]  # fmt: skip
-    for name, title in SPARSE.items():
-        having = [group for group in groups if all(run.series(name) for run in group.runs)]
-        if having:
-            traces = [t for t in round_lines(groups, lambda run, name=name: run.series(name)) if t["x"]]  # type: ignore[misc]
-            note = f"{NOT_RECORDED.capitalize()} for: {', '.join(g.name for g in groups if g not in having) or 'none'}."
-            charts.append(Chart(title[0].upper() + title[1:], note, traces, axes("round", "rate")))
     partial = [group for group in groups if any(row["groups"] for row in group.runs[0].rows)]
-    return charts + [strip(group.runs[0], f"Slices trained: {group.name}") for group in partial]
+    sparse = [group for group in groups if any(row.get("densities") for row in group.runs[0].rows)]
+    return [
+        *charts,
+        *sparse_overlays(groups),
+        *(strip(group.runs[0], f"Slices trained: {group.name}") for group in partial),
+        *(density_map(group.runs[0], f"Density by layer: {group.name}") for group in sparse),
+    ]
 
 
 def strip(run: Run, title: str) -> Chart:
@@ -76,7 +67,7 @@ def strip(run: Run, title: str) -> Chart:
     }  # fmt: skip
     layout = axes("round", "layer group" if partial else "")
     layout["yaxis"] |= {"autorange": "reversed", "dtick": max(1, count // 10), "showgrid": False, "tick0": 0}
-    layout["yaxis"] |= {} if partial else {"showticklabels": False}
+    layout["yaxis"] |= {} if partial else {"showticklabels": False, "ticks": ""}
     layout["height"] = min(420, max(110 if not partial else 150, 90 + 16 * count))
     note = "Every round trained the full model."
     if partial:
@@ -106,6 +97,7 @@ def _clients(rows: Sequence[Row]) -> Chart:
     x = [row["round"] for row in rows]
     kinds = (("completed", 0, ""), ("failed", 1, "x"), ("rejected", 3, "/"))
     traces = [_bars(colour, name, x, [row[name] for row in rows], pattern) for name, colour, pattern in kinds]
+    traces.append(line(6, "sampled", x, [len(row["sampled"]) for row in rows]))
     layout = axes("round", "clients", barmode="stack", hovermode="x unified")
     layout["yaxis"] |= {"rangemode": "tozero"}
     return Chart("Clients per round", "Failed: no usable answer. Rejected: an answer that was refused.", traces, layout)
@@ -120,6 +112,22 @@ def _seconds(rows: Sequence[Row]) -> Chart:
     layout["yaxis"] |= {"rangemode": "tozero"}
     note = "Local training is the sum over the clients, which is above wall clock where they work side by side."
     return Chart("Seconds per round", note, traces, layout)
+
+
+def _memory(run: Run) -> Chart:
+    """The most memory that processes have held so far."""
+    kinds = {"memory_server_mb": "server", "memory_client_mb": "clients, the largest"}
+    traces = [
+        line(i, name, list(s), list(s.values()))
+        for i, (key, name) in enumerate(kinds.items())
+        if (s := run.series(key))
+    ]
+    layout = axes("round", "MB", hovermode="x unified")
+    layout["yaxis"] |= {"rangemode": "tozero"}
+    note = (
+        "The most that a process has held so far. Where clients run in the server's process, they are one and the same."
+    )
+    return Chart("Peak memory", note, traces, layout)
 
 
 def _bars(colour: int, name: str, x: list[int], y: list[float], pattern: str) -> Trace:

@@ -27,8 +27,9 @@ class Run:
 
     @property
     def strategy(self) -> str:
-        """The short name of what was run, such as FedPart."""
-        return class_name(_section(self.config, "strategy").get("_target_", "unknown strategy"))
+        """The short name of what was run, such as FedPart: the name that it gives itself, or its class."""
+        section = _section(self.config, "strategy")
+        return str(section.get("name") or class_name(section.get("_target_", "unknown strategy")))
 
     @property
     def task(self) -> str:
@@ -59,6 +60,15 @@ class Run:
         """One total as a share of another; None where there is nothing to compare with."""
         whole = self.total(*wholes)
         return self.total(*parts) / whole if whole else None
+
+    def last(self, name: str) -> float | None:
+        """A field's value in the last round that recorded it."""
+        return next(reversed(self.series(name).values()), None)
+
+    def mean(self, name: str) -> float | None:
+        """A field's mean over the rounds that recorded it."""
+        values = self.series(name).values()
+        return sum(values) / len(values) if values else None
 
     def series(self, name: str) -> dict[int, float]:
         """Round to a field's value, rounds without a finite one left out; cost_* are sums up to that round."""

@@ -8,34 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from app.console import size
-from app.report.comparison import NOT_RECORDED, Column, Group, macs, percent, rate
-from app.report.run_charts import SPARSE
+from app.report.comparison import NOT_RECORDED, Column, Group, macs, percent, rate, unbroken
+from app.report.leads import unfinished
 from app.report.runs import Run
 
 _BOTH = ("bytes_down", "bytes_up")
-
-
-def lead(run: Run) -> str:
-    """The run in one sentence, and what is missing where it did not finish."""
-    warning = f'<p class="warn">{escape(_unfinished(run))}</p>' if not run.finished else ""
-    if run.best is None:
-        return f'{warning}<p class="lead">{escape(run.strategy)} on {escape(run.task)}: accuracy {NOT_RECORDED}.</p>'
-    sent = f"It sent {size(run.total(*_BOTH))} up and down"
-    if (share := run.ratio(_BOTH, ("bytes_dense",))) is not None:
-        up, work = run.ratio(("bytes_up",), ("bytes_dense_up",)), run.ratio(("macs",), ("macs_dense",))
-        sent += (
-            f", {percent(share)} of what dense full training sends in these rounds ({percent(up)} on the uplink), "
-            f"with {percent(work)} of its multiply-accumulates"
-        )
-    last, best = run.rows[-1]["round"], run.best["round"]
-    when = "its best" if best == last else f"at best {rate(run.best_accuracy)} in round {best}"
-    reached = f"{escape(run.strategy)} reached accuracy {rate(run.accuracy)} after {last} rounds, {when}"
-    return f'{warning}<p class="lead">{reached}. {sent}.</p>'
-
-
-def _unfinished(run: Run) -> str:
-    last = f"after round {run.rows[-1]['round']}" if run.rows else "before the initial model was evaluated"
-    return f"Unfinished: the run ended, or is still going, {last}." + (f" It says: {run.error}" if run.error else "")
 
 
 def key_numbers(run: Run) -> str:
@@ -76,12 +53,9 @@ def losses(runs: Sequence[Run]) -> str:
 
 
 def run_table(run: Run) -> str:
-    """All of the summary, and what sparse strategies would have recorded last."""
+    """All of the summary."""
     about: dict[str, Any] = {"run directory": str(run.path), **(run.summary or {"status": "unfinished"})}
     about["sha256 of the model"] = about.pop("model_sha256", None)
-    for name, title in SPARSE.items():
-        series = run.series(name)
-        about[f"{title}, last"] = rate(list(series.values())[-1]) if series else None
     about["seed"] = run.config.get("seed")
     rows = [
         [_title(key), f"{value:,}" if key.endswith("_total") and isinstance(value, int) else _value(value)]
@@ -96,7 +70,7 @@ def runs_table(runs: Sequence[Run]) -> str:
     rows, names = [], _short_paths(runs)
     for run in runs:
         best = f"{rate(run.best_accuracy)}, {run.best['round']}" if run.best else NOT_RECORDED
-        status = "finished" if run.finished else _unfinished(run)
+        status = "finished" if run.finished else unfinished(run)
         sha = _value((run.summary or {}).get("model_sha256"))[:12]
         seed = _value(run.config.get("seed"))
         rows.append([names[run.path], run.strategy, seed, rate(run.accuracy), best, sha, status])
@@ -126,7 +100,7 @@ def comparison_table(groups: Sequence[Group], columns: Sequence[Column]) -> str:
         for column in columns:
             mean = column.mean(group)
             value = "" if mean is None else repr(mean)
-            cells.append(f'<td class="number" data-value="{value}">{escape(column.cell(group))}</td>')
+            cells.append(f'<td class="number" data-value="{value}">{escape(unbroken(column.cell(group)))}</td>')
         body.append(f"<tr>{''.join(cells)}</tr>")
     note = (
         "Means over the seeds, ± the sample standard deviation. Dense: the same messages and training, dense and full."

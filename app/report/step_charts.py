@@ -8,13 +8,11 @@ from app.report.charts import Chart, Trace, axes, line
 from app.report.runs import Run
 
 
-def step_charts(run: Run) -> list[Chart]:
-    """Step sizes by layer group, over rounds; none where they were not recorded."""
+def step_chart(run: Run) -> Chart:
+    """Step sizes by layer group, over rounds; no traces where they were not recorded."""
     path = run.path / STEPS_FILE
     rows = [json.loads(text) for text in path.read_text().splitlines()] if path.is_file() else []
     groups = sorted({group for row in rows for group in row["groups"]})
-    if not groups:
-        return []
     layout = axes("round: models are averaged at whole numbers", "size of the step")
     layout["yaxis"] |= {"type": "log"}
     note = (
@@ -22,7 +20,7 @@ def step_charts(run: Run) -> list[Chart]:
         "is the sign of layers that do not fit each other after averaging; an optimizer that starts afresh, as Adam "
         "does here, begins with larger steps of its own, in full and partial rounds alike."
     )
-    return [Chart("Size of local steps by layer group", note, [_trace(rows, group) for group in groups], layout)]
+    return Chart("Size of local steps by layer group", note, [_trace(rows, group) for group in groups], layout)
 
 
 def _trace(rows: list[dict[str, Any]], group: int) -> Trace:
