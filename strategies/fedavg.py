@@ -16,9 +16,8 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 
-from clients.layers import layer_groups, layout, names_in
+from clients.layers import layer_groups, layout
 from clients.lossy import Wire
-from clients.messages import error_of, nbytes, read_reply
 from clients.plan import RoundPlan
 from clients.weights import RunningMean, Weights
 from strategies.cohort import Cohort, RunFailed
@@ -27,7 +26,8 @@ from strategies.cost import RoundReport
 from strategies.downlink import Downlink
 from strategies.exchange import Exchange
 from strategies.learning_rate import rate_of_round
-from strategies.replies import Asked, legible, most_bytes, refusal
+from strategies.reception import Reception
+from strategies.replies import Asked
 from strategies.roster import Roster, wait_for_nodes
 from strategies.server_optimizer import ServerOptimizer
 
@@ -129,17 +129,19 @@ class FedAvgStrategy(Strategy):
         cohort, everyone = self.cohort, server_round == 1
         nodes = wait_for_nodes(self.roster, grid, cohort.min_clients, cohort.start_timeout, everyone)
         started = time.perf_counter()
-        asked = self.plan(server_round + self.last_round)
-        plan = self._plan = replace(asked, wire=self.wire, wire_seed=self.wire_seed)
+        plan = self.plan(server_round + self.last_round)
+        plan = self._plan = replace(plan, wire=self.wire, wire_seed=self.wire_seed)
         sampled = {partition: nodes[partition] for partition in cohort.sample(plan.round, list(nodes))}
         self.report = RoundReport(plan.round, plan.phase, plan.groups or (), tuple(sampled))
         looked_at = self.prunable if plan.sparse else ()
         self.consensus = Consensus(looked_at)
-        self._sent = self.downlink.rounded(self.weights, self.wire, self.wire_seed)
-        self._exchange = Exchange(
-            plan, self._sent, self.downlink, sampled, self.roster.clients, self.report, self.plan_for, looked_at
+        sent = self.downlink.rounded(self.weights, self.wire, self.wire_seed)
+        exchange = Exchange(
+            plan, sent, self.downlink, sampled, self.roster.clients, self.report, self.plan_for, looked_at
         )
-        self._grid, self._orders = grid, self._exchange.orders(sampled)
+        asked = Asked.by(plan, self.groups, cohort.max_update_norm)
+        self._reception = Reception(exchange, self.weights, sent, asked, self.stands_for, self.consensus, self.report)
+        self._grid, self._orders = grid, exchange.orders(sampled)
         self.report.seconds_server += time.perf_counter() - started
         return self._orders
 
@@ -147,18 +149,10 @@ class FedAvgStrategy(Strategy):
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Average accepted replies as they come, one at a time, and merge the mean into the model."""
-        mean, report, timeout = RunningMean(), self.report, self.cohort.round_timeout
-        for partition, reply in self._exchange.answers(self._orders, replies, self._grid, timeout):
-            started = time.perf_counter()
-            self._receive(partition, reply, mean)
-            report.seconds_server += time.perf_counter() - started
-        for partition in set(report.sampled) - {*report.completed, *report.failed, *report.rejected}:
-            report.failed[partition] = f"no reply within {timeout:g} s"
-        for partition, reason in sorted({**report.failed, **report.rejected}.items()):
-            LOG.warning("round %s: client %s left out: %s", report.round, partition, reason)
+        self._reception.collect(self._orders, replies, self._grid, self.cohort.round_timeout)
         started = time.perf_counter()
-        self._conclude(mean)
-        report.seconds_server += time.perf_counter() - started
+        self._conclude(self._reception.mean)
+        self.report.seconds_server += time.perf_counter() - started
         return None, None
 
     def configure_evaluate(
@@ -192,35 +186,7 @@ class FedAvgStrategy(Strategy):
         self._failed_in_a_row = int(state["failed_in_a_row"])
         self.server_optimizer.restore(state["server_optimizer"])
 
-    # Replies -----------------------------------------------------------------------------------------------
-
-    def _receive(self, partition: int, message: Message, mean: RunningMean) -> None:
-        """Account for one answer and, where it is accepted, add it to the mean."""
-        reason = error_of(message)
-        if reason is not None:
-            weight = nbytes(message.content) if message.has_content() else 0
-            self.report.received(weight, weight)
-            self.report.failed[partition] = legible(reason)
-            return
-        self._exchange.received(message)
-        try:
-            reply = read_reply(message.content, most_bytes(self.weights), known=self._sent)
-            reason = refusal(reply, self.weights, self._asked())
-        except ValueError as error:
-            reason = str(error)
-        if reason is not None:
-            self.report.rejected[partition] = legible(reason)
-            return
-        self.consensus.add(reply.weights)
-        mean.add(self.stands_for(reply.weights), reply.examples)
-        self.report.accept(partition, reply)
-        self._exchange.accepted(partition)
-
-    def _asked(self) -> Asked:
-        """What this round's replies must hold."""
-        plan, groups = self._plan, self.groups
-        columns = len(groups if plan.groups is None else plan.groups) if plan.diagnostics else 0
-        return Asked(names_in(groups, plan.groups), columns, self.cohort.max_update_norm)
+    # The round's end ---------------------------------------------------------------------------------------
 
     def _conclude(self, mean: RunningMean) -> None:
         """Merge the mean where enough replies were accepted; otherwise the model stays and the round failed."""

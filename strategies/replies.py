@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from clients.layers import Groups, names_in
 from clients.messages import Reply
+from clients.plan import RoundPlan
 from clients.weights import Weights, not_finite
 
 MOST_EXAMPLES = 10**9
@@ -29,6 +31,12 @@ class Asked:
     names: Collection[str]
     step_columns: int = 0
     max_norm: float | None = None
+
+    @classmethod
+    def by(cls, plan: RoundPlan, groups: Groups, max_norm: float | None) -> "Asked":
+        """What a round's plan asks for."""
+        columns = len(groups if plan.groups is None else plan.groups) if plan.diagnostics else 0
+        return cls(names_in(groups, plan.groups), columns, max_norm)
 
 
 def most_bytes(model: Weights) -> int:
