@@ -13,7 +13,7 @@ from clients.messages import METRICS, MODEL, PLAN, Reply, error_content, forgott
 from clients.plan import RoundPlan
 from clients.weights import weighted_mean, weights_of
 from clients.wire import pack
-from strategies import fedavg
+from strategies import fedavg, reception
 from strategies.cohort import Cohort, RunFailed
 from strategies.fedavg import FedAvgStrategy
 from strategies.roster import SimulatedRoster
@@ -141,8 +141,8 @@ def test_replies_are_taken_one_by_one_and_let_go(monkeypatch):
         decoded.append(weakref.ref(reply.weights["w.weight"]))
         return reply
 
-    read = fedavg.read_reply
-    monkeypatch.setattr(fedavg, "read_reply", watched)
+    read = reception.read_reply
+    monkeypatch.setattr(reception, "read_reply", watched)
     grid = ScriptedGrid(good(w(1, 2)))
     play(strategy_of(5), grid)
     assert taken == [1, 2, 3, 4, 5]
@@ -388,7 +388,7 @@ def test_the_plan_record_is_the_only_one_beside_the_model():
     grid = ScriptedGrid(good(w(1, 1)))
     play(strategy_of(1), grid)
     assert sorted(grid.sent[0].content) == [MODEL, PLAN]
-    assert isinstance(fedavg.read_reply(answer(grid.sent[0], W).content), Reply)
+    assert isinstance(reception.read_reply(answer(grid.sent[0], W).content), Reply)
 
 
 def test_a_reply_that_would_exhaust_the_memory_is_refused_unread():
