@@ -72,6 +72,11 @@ def axes(x: str, y: str, **more: Any) -> dict[str, Any]:
     }
 
 
+def gap(columns: int) -> int:
+    """Pixels between the cells of a map; on a phone, many columns would be nothing but gaps."""
+    return 1 if columns <= 40 else 0
+
+
 def shared_charts(groups: Sequence[Group]) -> list[Chart]:
     """Accuracy and loss against rounds, and accuracy against what it cost."""
     several = len(groups) > 1 or len(groups[0].runs) > 1

@@ -78,4 +78,4 @@ def _first(title: str, groups: Sequence[Group], column: Column, best: Callable[.
         return ""
     text = column.text(best(means.values()))
     names = [name for name, mean in means.items() if column.text(mean) == text]
-    return f"{title}: {'all' if len(names) == len(groups) else ' and '.join(names)}, {text}{of}."
+    return f"{title}: {'all alike' if len(names) == len(groups) else ' and '.join(names)}, {text}{of}."

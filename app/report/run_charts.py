@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from app.report.charts import Chart, Trace, axes, line, round_lines
+from app.report.charts import Chart, Trace, axes, gap, line, round_lines
 from app.report.comparison import Group
 from app.report.runs import Row, Run
 from app.report.sparse_charts import density_map, sparse_charts, sparse_overlays
@@ -56,12 +56,11 @@ def strip(run: Run, title: str) -> Chart:
             return 1
         return 2 if index in row["groups"] else None
 
-    gap = 1 if len(rows) <= 120 else 0  # thinner columns would be all gap
     trace: Trace = {
         "type": "heatmap", "x": [row["round"] for row in rows], "y": list(range(count)),
         "z": [[state(row, index) for row in rows] for index in range(count)],
         "colorscale": [[0, "var(--full)"], [1, "var(--s0)"]], "zmin": 1, "zmax": 2, "showscale": False,
-        "xgap": gap, "ygap": gap, "hoverongaps": False,
+        "xgap": gap(len(rows)), "ygap": gap(len(rows)), "hoverongaps": False,
         "text": [[("full model", "this group only")[row["phase"] == "partial"] for row in rows]] * count,
         "hovertemplate": "round %{x}, group %{y}: %{text}<extra></extra>",
     }  # fmt: skip

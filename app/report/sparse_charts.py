@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from app.report.charts import Chart, Trace, axes, curves, line
+from app.report.charts import Chart, Trace, axes, curves, gap, line
 from app.report.comparison import NOT_RECORDED, Group
 from app.report.runs import Run
 
@@ -58,7 +58,7 @@ def density_map(run: Run, title: str = "Density by layer") -> Chart:
         "type": "heatmap", "x": [row["round"] for row in rows], "z": levels, "customdata": shares,
         "y": [escape(name.removesuffix(".weight")) for name in names],
         "zmin": ticks[0], "zmax": 0, "colorscale": [[0, "var(--full)"], [0.5, "var(--s5)"], [1, "var(--s0)"]],
-        "colorbar": _bar(ticks), "xgap": 1 if len(rows) <= 120 else 0, "ygap": 1, "hoverongaps": False,
+        "colorbar": _bar(ticks), "xgap": gap(len(rows)), "ygap": 1, "hoverongaps": False,
         "hovertemplate": "round %{x}, %{y}: <b>%{customdata:.4~%}</b> kept<extra></extra>",
     }  # fmt: skip
     layout = axes("round", "", height=min(640, 150 + 18 * len(names)), margin={"l": 56, "r": 10, "t": 50, "b": 44})
@@ -86,6 +86,7 @@ def _overlay(groups: Sequence[Group], name: str) -> Chart:
 def _bar(ticks: Sequence[int]) -> dict[str, Any]:
     """A colour bar above the map, where it takes no width from a narrow page."""
     return {
-        "orientation": "h", "x": 0, "xanchor": "left", "y": 1, "yanchor": "bottom", "len": 0.6, "thickness": 8,
-        "outlinewidth": 0, "tickvals": ticks, "ticktext": [f"{100 * 10.0**tick:g} %" for tick in ticks],
+        "orientation": "h", "x": 0, "xanchor": "left", "y": 1, "yanchor": "bottom", "lenmode": "pixels", "len": 200,
+        "thickness": 8, "outlinewidth": 0, "tickangle": 0, "tickvals": ticks,
+        "ticktext": [f"{'≤ ' * (10.0**tick <= _LEAST)}{100 * 10.0**tick:g}{' %' * (tick == 0)}" for tick in ticks],
     }  # fmt: skip
