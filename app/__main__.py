@@ -6,6 +6,7 @@ from pathlib import Path
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
@@ -34,6 +35,28 @@ def play(cfg: DictConfig) -> int:
     return 0
 
 
+def one_by_one(arguments: list[str]) -> list[str]:
+    """The arguments of a sweep, where keys of a group that is swept over are swept over too.
+
+    Hydra sets other keys before it chooses the group, so that strategy=topk,zerofl strategy.sparsity=0.9 would ask
+    the default strategy for its sparsity.
+    """
+    if not {"-m", "--multirun"} & set(arguments):
+        return arguments
+    texts = [text for text in arguments if not text.startswith("-")]
+    overrides = dict(zip(texts, OverridesParser.create().parse_overrides(texts), strict=True))
+    swept = {own.key_or_group for own in overrides.values() if own.is_sweep_override()}
+
+    def spelt(text: str) -> str:
+        own = overrides.get(text)
+        if own is None or own.is_sweep_override() or own.key_or_group.partition(".")[0] not in swept:
+            return text
+        key, _, value = text.partition("=")
+        return f"{key}=choice({value})"
+
+    return [spelt(text) for text in arguments]
+
+
 def main() -> int:
     """The exit status, of a sweep the worst.
 
@@ -53,6 +76,7 @@ def main() -> int:
         if {"--help", "-h"} & set(arguments):
             print(help_text([argument for argument in arguments if not argument.startswith("-")]))
         else:
+            sys.argv[1:] = one_by_one(arguments)
             job()
     except (HydraException, OmegaConfBaseException, ValueError) as error:
         print(f"fedslice: {one_line(error, arguments)}", file=sys.stderr)

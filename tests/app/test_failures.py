@@ -3,6 +3,7 @@
 import logging
 
 import pytest
+import yaml
 
 from clients.numpy_client import FederatedClient
 from strategies.cohort import RunFailed
@@ -104,6 +105,16 @@ def test_a_sweeps_status_is_its_worst(failing, cli):
     failing(lambda partition, server_round: True)
     status, _, complaint = cli("-m", "hydra.sweep.dir=sweep", "strategy=fedavg,fedpart", *merged("rounds=1"))
     assert (status, complaint.count("\n")) == (1, 2)
+
+
+def test_a_sweep_over_strategies_sets_their_keys(tmp_path, cli):
+    """Keys that the default strategy does not have, beside the choice of the strategy, in any order."""
+    folder = f"hydra.sweep.dir='{tmp_path}'"
+    keys = ("strategy.sparsity=0.9", "strategy.dense_layers=[fc]", "strategy=sparsyfed,topk", "client.lr=0.1")
+    assert cli("-m", folder, *keys, *merged("rounds=1"))[0] == 0
+    runs = sorted(path.name for path in tmp_path.iterdir() if path.is_dir())
+    assert runs == ["0-sparsyfed", "1-topk"]
+    assert yaml.safe_load((tmp_path / "1-topk" / "config.yaml").read_text())["strategy"]["dense_layers"] == ["fc"]
 
 
 def test_another_process_exits_with_1(tmp_path):

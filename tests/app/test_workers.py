@@ -11,12 +11,12 @@ import pytest
 from flwr.app import ArrayRecord, ConfigRecord
 
 from app.config import compose, make, to_yaml
+from app.flower import marked
 from app.grids import InlineGrid
 from app.serve import build_strategy
 from app.workers import Workers
 from strategies.roster import SimulatedRoster
 from tests.runs import command, environ, merged, play
-from tests.test_runtimes import marked
 
 SLICES = ("strategy=fedpart", "strategy.warmup=1", "strategy.rounds_per_layer=1", "task.clients=5")
 TWO = "runtime.workers=2"
