@@ -2,12 +2,14 @@
 
 Counts, for one client that takes part in every round, the bytes of the arrays that travel (raw, headers left
 out) and the multiply-accumulates that training needs. A run reports what was really sent, which compression,
-headers, lost memories and clients that sit out make a little different.
+headers, lost memories and clients that sit out make a little different. Sparse training is estimated: as if each
+layer were as sparse as the whole, its zeros anywhere, and averaging lost none of them.
 """
 
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import log2
 
 from omegaconf import DictConfig
 from rich.console import Console
@@ -17,8 +19,11 @@ from app.config import compose, make
 from app.console import size
 from app.serve import build_strategy
 from clients.layers import names_in
-from clients.macs import macs_per_example
+from clients.macs import layers_per_example, macs_per_example
+from clients.plan import SparseTraining
+from clients.sparse_round import needed_macs
 from clients.tasks.task import Task
+from strategies.fedavg import FedAvgStrategy
 from strategies.roster import SimulatedRoster
 
 
@@ -40,28 +45,49 @@ def cost_of(cfg: DictConfig) -> Cost:
     strategy = build_strategy(cfg, task, SimulatedRoster(task.clients))
     model, training = task.build_model(cfg.seed), make(cfg, "client")
     shape, dtype = tuple(task.blank().shape), task.blank().dtype
-    nbytes = {name: array.nbytes for name, array in strategy.weights.items()}
     everything = names_in(strategy.groups, None)
     may_cache = not task.augments and not make(cfg, "objective").needs_inputs
     cached = bool(training.cache_mb) and may_cache and training.epochs > 1
     up = down = macs = partial_rounds = 0
-    holds = dict.fromkeys(everything, False)
+    sparsity, holds = 0.0, dict.fromkeys(everything, False)
     for server_round in range(1, cfg.rounds + 1):
         plan = strategy.plan(server_round)
         trained = names_in(strategy.groups, plan.groups)
         partial = plan.phase == "partial"
-        once, each = macs_per_example(model, shape, dtype, trained, training.frozen_norm, cached and partial)
-        macs += once + each * training.epochs
-        up += sum(nbytes[name] for name in trained)
-        down += sum(nbytes[name] for name in everything if not holds[name])
+        layers = layers_per_example(model, shape, dtype, trained, training.frozen_norm, cached and partial)
+        densities = dict.fromkeys(strategy.prunable, _density(plan.sparse, sparsity))
+        once, each = (needed_macs(part, plan.sparse, densities) for part in layers)
+        macs += round(once + each * (plan.epochs or training.epochs))
+        down += _nbytes(strategy, [name for name in everything if not holds[name]], sparsity)
+        sent = max(0.0, plan.sparse.sparsity - plan.sparse.extra) if plan.sparse else 0.0
+        up += _nbytes(strategy, trained, sent)
+        sparsity = 0.0 if plan.sparse and plan.sparse.weights == "swat" else sent  # ZeroFL's model stays dense
         keeps = cfg.downlink == "slice" and partial
         holds = {name: keeps and name not in trained for name in everything}
         partial_rounds += partial
-    dense = cfg.rounds * sum(nbytes.values())
+    dense = cfg.rounds * _nbytes(strategy, everything, 0.0)
     full = (
         macs_per_example(model, shape, dtype, everything, training.frozen_norm, False)[1] * training.epochs * cfg.rounds
     )
     return Cost(up, down, macs, full, dense, partial_rounds)
+
+
+def _density(sparse: SparseTraining | None, received: float) -> float:
+    """Share of its weights that a layer computes with, from the sparsity of the model that it received."""
+    if sparse is None or sparse.weights == "plain":  # without re-parameterisation zeros learn from the first step on
+        return 1.0
+    return 1 - (sparse.sparsity if sparse.weights == "swat" else received)
+
+
+def _nbytes(strategy: FedAvgStrategy, names: Sequence[str], sparsity: float) -> int:
+    """Bytes of these arrays; of sparse ones the entropy of where their values stand, and the values."""
+    kept, total = 1 - sparsity, 0.0
+    bits = -sum(share * log2(share) for share in (kept, sparsity) if share)
+    for name in names:
+        array = strategy.weights[name]
+        sparse = sparsity and name in strategy.prunable
+        total += array.size * bits / 8 + array.nbytes * kept if sparse else array.nbytes
+    return round(total)
 
 
 def table_of(cfg: DictConfig, cost: Cost) -> RichTable:

@@ -47,3 +47,16 @@ def test_the_command_prints_a_table_and_names_mistakes(capsys):
     assert "bytes up, per client" in capsys.readouterr().out
     assert main(["rounds=0"]) == 2
     assert capsys.readouterr().err == "fedslice: rounds=0: input should be greater than or equal to 1\n"
+
+
+def test_sparse_training_by_hand():
+    """One layer of 640 weights in 66,222 values stays; bytes of the rest are the mask's entropy and the values."""
+    settings = ["rounds=2", "client.epochs=1", "strategy.sparsity=0.5", "task.model=cnn"]
+    cost = cost_of(compose(["strategy=sparsyfed", *settings]))
+    pruned, whole = 65_440, 66_222 * 4 + 4 * 8 - 4 * 4  # num_batches_tracked is of 8 bytes
+    sparse = whole - pruned * 4 + pruned // 8 + pruned * 2  # one bit a weight, half of the values
+    assert (cost.up, cost.down) == (2 * sparse, whole + sparse)
+    dense = cost_of(compose(["strategy=fedavg", *settings[:2]]))
+    assert cost.macs == dense.macs * 3 // 4  # the second round at half
+    topk = cost_of(compose(["strategy=topk", *settings]))
+    assert topk.macs == dense.macs
