@@ -4,6 +4,8 @@ The gaps of a random mask come within 2 % of the mask's entropy. A gap takes one
 as as many bytes of 255, which stand for no position, and the rest.
 """
 
+import threading
+
 import numpy as np
 import zstandard
 from numpy.typing import NDArray
@@ -12,11 +14,28 @@ _LONG = 255
 # Noise has chance repeats of a few bytes, which cost more than the code of single bytes saves: with longer ones
 # and a small table to look them up in, exponents take 12 % less than at level 1, in half the time.
 _PARAMETERS = zstandard.ZstdCompressionParameters.from_level(1, min_match=7, hash_log=6)
+_STRINGS = 3  # zstd's level for what repeats in strings
 
 
-def coded(data: bytes) -> bytes:
+class _Compressors(threading.local):
+    """Of each thread, because one does one thing at a time, and takes longer to make than small arrays to code."""
+
+    def __init__(self) -> None:
+        self.bytes = zstandard.ZstdCompressor(compression_params=_PARAMETERS)
+        self.strings = zstandard.ZstdCompressor(_STRINGS)
+
+
+_compressors = _Compressors()
+
+
+def coded(data: bytes | memoryview) -> bytes:
     """Bytes as a zstd frame, made for bytes that repeat one by one rather than in strings."""
-    return zstandard.ZstdCompressor(compression_params=_PARAMETERS).compress(data)
+    return _compressors.bytes.compress(data)
+
+
+def compressed(data: bytes | memoryview) -> bytes:
+    """Bytes as a zstd frame, made for bytes that repeat in strings."""
+    return _compressors.strings.compress(data)
 
 
 def write_positions(positions: NDArray[np.intp]) -> bytes:

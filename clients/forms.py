@@ -18,14 +18,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-import zstandard
 from numpy.typing import NDArray
 
-from clients.coding import decompress, read_positions, write_positions
+from clients.coding import compressed, decompress, read_positions, write_positions
 from clients.planes import Words, differences, read_planes, rotated, sums, write_planes
 
 Parts = Sequence[bytes | memoryview]
-_SHUFFLED_LEVEL = 3
 
 
 @dataclass(frozen=True)
@@ -76,7 +74,7 @@ class Form:
         if self.values == "raw":
             return [words.tobytes()]
         if self.values == "shuffled":
-            return [zstandard.compress(words.view(np.uint8).reshape(-1, words.itemsize).T.tobytes(), _SHUFFLED_LEVEL)]
+            return [compressed(words.view(np.uint8).reshape(-1, words.itemsize).T.tobytes())]
         if self.values == "delta":
             return write_planes(differences(words, known))
         return write_planes(rotated(words, 1) if floats else words)
@@ -107,19 +105,20 @@ FORMS = {
     "moved-delta": Form("moved", "delta"),
 }
 _SMALLEST = 64  # bytes; below this a frame's own overhead eats what compression saves
-_SAMPLE, _BLOCKS = 1 << 11, 16  # words; up to four times as many every form is tried, beyond, a sample says which
+_ALL = 1 << 10  # words; up to as many every form is tried, beyond, a sample says which
+_SAMPLE, _SHARE, _BLOCKS = (1 << 9, 1 << 11), 1 / 16, 16  # from so many words to so many, a share of all, in blocks
 _NEAR = 1.02  # a form whose sample weighs more than this beside the smallest is not tried
 
 
 def smallest(words: Words, floats: bool, known: Words | None = None) -> tuple[str, list[bytes]]:
     """The name of the smallest form and the words in that form, chosen by exact size.
 
-    known: what the receiver knows, if anything. Of a large array only those forms are tried that come near the
-    smallest on a sample.
+    known: what the receiver knows, if anything. Of an array that is not small only those forms are tried that come
+    near the smallest on a sample.
     """
     if words.nbytes < _SMALLEST:
         return "raw", FORMS["raw"].write(words, floats)
-    if words.size <= 4 * _SAMPLE:
+    if words.size <= _ALL:
         names = _possible(words, known)
     else:
         some, of_known = _sample(words), None if known is None else _sample(known)
@@ -153,8 +152,9 @@ def _possible(words: Words, known: Words | None) -> list[str]:
 
 def _sample(words: Words) -> Words:
     """Blocks of neighbours from all over the array."""
+    size = int(np.clip(words.size * _SHARE, *_SAMPLE))
     blocks = words[: words.size // _BLOCKS * _BLOCKS].reshape(_BLOCKS, -1)
-    return blocks[:, : _SAMPLE // _BLOCKS].reshape(-1)
+    return blocks[:, : size // _BLOCKS].reshape(-1)
 
 
 def _size(parts: Sequence[bytes]) -> int:

@@ -3,18 +3,16 @@
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import zstandard
 
-from clients.coding import decompress
+from clients.coding import compressed, decompress
 from clients.forms import FORMS, word_of
 
 _CODES = ["f2", "f4", "f8", "c8", "c16", *(kind + size for kind in "iu" for size in "248")]
 DTYPES = frozenset(["|b1", "|i1", "|u1", *(order + code for order in "<>" for code in _CODES)])
-_LEVEL = 3
 _MOST = 1 << 24
 
 
@@ -48,8 +46,8 @@ class Header:
 
     def to_bytes(self) -> bytes:
         """The header as it travels."""
-        data = json.dumps([self.known, *map(astuple, self.entries)], separators=(",", ":"))
-        return zstandard.compress(data.encode(), _LEVEL)
+        rows = [(e.name, e.dtype, e.shape, e.form, e.lengths) for e in self.entries]
+        return compressed(json.dumps([self.known, *rows], separators=(",", ":")).encode())
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Header":

@@ -110,7 +110,7 @@ class FederatedClient(NumPyClient):
             )  # fmt: skip
         if self.objective.queue:
             self.local_models.push(weights_of(self.model), self.objective.queue)
-        update = pruned_update(self.model, plan, trained, shared(self.model, self.batch_norm))
+        update = pruned_update(self.model, plan, trained, names_in(groups, None))
         beside = self._macs_of_objective(len(previous), training)
         densities = measured_densities(self.model, layers)
         metrics = {

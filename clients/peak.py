@@ -1,6 +1,8 @@
 """How much memory this process has ever held."""
 
+import re
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 _STATUS = Path("/proc/self/status")
@@ -11,9 +13,9 @@ def peak_memory_mb() -> float | None:
 
     On Linux from /proc, because `getrusage` of a process that was started by another may count the other's memory.
     """
-    if _STATUS.is_file():
-        lines = _STATUS.read_text().splitlines()
-        return next((int(line.split()[1]) / 2**10 for line in lines if line.startswith("VmHWM:")), None)
+    with suppress(FileNotFoundError):
+        found = re.search(rb"^VmHWM:\s*(\d+)", _STATUS.read_bytes(), re.MULTILINE)
+        return int(found[1]) / 2**10 if found else None
     try:
         import resource
     except ImportError:  # Windows

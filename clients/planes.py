@@ -21,9 +21,12 @@ Words = NDArray[np.unsignedinteger[Any]]
 def write_planes(words: Words) -> list[bytes]:
     """The least word, and for each plane of the others less it a zstd frame, or its bytes where they are fewer."""
     least = words.min(initial=np.iinfo(words.dtype).max)
-    data = (words - least).view(np.uint8)
-    planes = [data[place :: words.itemsize].tobytes() for place in range(words.itemsize)]
-    return [least.tobytes(), *(min(plane, coded(plane), key=len) for plane in planes)]
+    planes = np.ascontiguousarray((words - least).view(np.uint8).reshape(-1, words.itemsize).T)
+    frames = [coded(plane.data) for plane in planes]
+    shorter = [
+        frame if len(frame) < plane.size else plane.tobytes() for plane, frame in zip(planes, frames, strict=True)
+    ]
+    return [least.tobytes(), *shorter]
 
 
 def read_planes(parts: Sequence[bytes | memoryview], count: int, dtype: np.dtype[Any]) -> Words:

@@ -31,6 +31,8 @@ def pruned_update(model: nn.Module, plan: RoundPlan, trained: Collection[str], e
 
 def measured_densities(model: nn.Module, layers: Mapping[str, SparseLayer]) -> dict[str, float]:
     """Share of each weight that was not zero: mean over the training steps, or now where it took part in none."""
+    if not layers:
+        return {}
     names = [join(name, *place) for name, layer in layers.items() for place in layer.places]
     densities = {name: float(np.count_nonzero(array) / array.size) for name, array in weights_of(model, names).items()}
     for name, layer in layers.items():

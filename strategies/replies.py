@@ -95,10 +95,10 @@ def _strange_arrays(weights: Weights, model: Weights) -> str | None:
         ours = model[name]
         if (array.shape, array.dtype) != (ours.shape, ours.dtype):
             return f"{name} is {array.dtype} {array.shape}, must be {ours.dtype} {ours.shape}"
-    if strange := not_finite(weights):
+    beyond = {name: array for name, array in weights.items() if not _within(array)}
+    if strange := not_finite(beyond):
         return f"NaN or infinity in {_first(strange)}"
-    huge = [name for name, array in weights.items() if array.dtype.kind == "f" and not _within(array)]
-    return f"values beyond {MOST:g} in {_first(huge)}" if huge else None
+    return f"values beyond {MOST:g} in {_first(list(beyond))}" if beyond else None
 
 
 def _first(names: list[str]) -> str:
@@ -106,7 +106,9 @@ def _first(names: list[str]) -> str:
 
 
 def _within(array: NDArray[Any]) -> bool:
-    """Whether all values are from -MOST to MOST, without a copy of the array."""
+    """Whether all values are numbers from -MOST to MOST, without a copy of the array."""
+    if array.dtype.kind != "f":
+        return array.dtype.kind != "c" or bool(np.isfinite(array).all())
     return not array.size or -MOST <= float(array.min()) <= float(array.max()) <= MOST
 
 
