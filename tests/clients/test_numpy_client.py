@@ -1,5 +1,6 @@
 """The client: what it returns, what it refuses, and that nothing of one client reaches another."""
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -7,10 +8,12 @@ import pytest
 import torch
 from flwr.client import NumPyClient
 
+from app import client_app
 from clients.evaluation import evaluate
 from clients.layers import layer_groups
 from clients.numpy_client import FederatedClient, shared
-from clients.plan import RoundPlan
+from clients.plan import RoundPlan, SparseTraining
+from clients.sparse_layers import prunable
 from clients.tasks.task import Examples
 from clients.training import LocalTraining
 from clients.weights import is_statistic, load_weights, weights_of
@@ -203,3 +206,22 @@ def test_macs_do_not_depend_on_earlier_freezing():
     fit(client, (0,))
     full = tuple(client.model.state_dict())
     assert macs_of(client.model, (1, 4, 4), full) == 3 * 1158 - 288
+
+
+def test_a_device_may_have_a_sparsity_of_its_own():
+    """Of 78 prunable weights 39 stay instead of 8; from the second round on the received model is pruned too."""
+    client = client_of()
+    client.sparsity = 0.5
+    arrays, config = order(client, server_round=2)
+    plan = RoundPlan(2, None, 0.1, config["layout"], sparse=SparseTraining(sparsity=0.9))
+    for config, kept in ((plan.to_config(), 39), (replace(plan, sparse=None).to_config(), 78)):
+        update, _, metrics = client.fit(arrays, {**config, "names": list(weights_of(client.model))})
+        by_name = dict(zip(metrics["names"], update, strict=True))
+        assert sum(np.count_nonzero(by_name[name]) for name in prunable(client.model)) == kept
+
+
+def test_a_devices_sparsity_is_a_share():
+    with pytest.raises(ValueError, match=r"sparsity=95.0: .*0.95 for 95 %"):
+        FederatedClient(TASK.build_model(), TASK, TASK.client_examples(0), LOCAL, sparsity=95.0)
+    with pytest.raises(ValueError, match="sparsity=x in the node-config: must be a number"):
+        client_app._own_sparsity("x")
