@@ -63,12 +63,18 @@ def started(command: list[str], env: Mapping[str, str], log_file: Path) -> Itera
             with suppress(ProcessLookupError, subprocess.TimeoutExpired):
                 os.killpg(process.pid, sign)
                 process.wait(patience)
-        deadline = time.monotonic() + _GRACE
-        while (left := marked(mark)) and time.monotonic() < deadline:
-            time.sleep(0.1)
-        for pid in left:
+        for pid in _left(mark, patience=_GRACE):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+        _left(mark, patience=5.0)  # a killed process is there for a moment more
+
+
+def _left(mark: str, patience: float) -> dict[int, str]:
+    """Who still has the mark after so many seconds, or nobody as soon as that is so."""
+    deadline = time.monotonic() + patience
+    while (left := marked(mark)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return left
 
 
 def marked(mark: str) -> dict[int, str]:
