@@ -149,13 +149,17 @@ _SUMMED = (
 
 
 def _sparse_results(rounds: Sequence[Row]) -> dict[str, Any]:
-    """Sparsity at the end, means over the rounds, and the first round in which the kept set had settled."""
+    """Sparsity at the end, means over the rounds, and the round from which a sparse model's kept set had settled."""
     means = {name: [row[name] for row in rounds if row[name] is not None] for name in ("mask_iou", "regrowth")}
-    settled = (row["round"] for row in rounds if row["kept_change"] is not None and row["kept_change"] < _SETTLED)
+    settled = None
+    for row in reversed(rounds):
+        if not row["sparsity_model"] or row["kept_change"] is None or row["kept_change"] >= _SETTLED:
+            break
+        settled = row["round"]
     return {
         **{name: rounds[-1][name] if rounds else None for name in ("sparsity_model", "densities")},
         **{f"mean_{name}": sum(values) / len(values) if values else None for name, values in means.items()},
-        "settled_round": next(settled, None),
+        "settled_round": settled,
     }
 
 

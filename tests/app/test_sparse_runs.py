@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from app import run_record
 from app.config import compose, make
 from clients.sparse import sparsity_of
 from clients.sparse_layers import prunable
@@ -120,3 +121,21 @@ def test_objectives_compose(tmp_path, objective):
 def test_the_default_federation_learns_sparse(tmp_path):
     run = play(tmp_path, "strategy=sparsyfed", *FAST, "task.examples=null", "rounds=6", "client.epochs=2")
     assert run.summary["best_accuracy"] > 0.8
+
+
+@pytest.mark.parametrize(
+    ("changes", "sparsities", "settled"),
+    [
+        ([0.9, 0.005, 0.02, 0.009, 0.0], [0.9] * 5, 4),  # the second round's small change did not last
+        ([0.0, 0.0, 0.95, 0.0, 0.0], [0.0, 0.0, 0.95, 0.95, 0.95], 4),  # a dense model's kept set is not settled
+        ([0.9, 0.5, 0.3], [0.9] * 3, None),
+        ([None, None], [None, None], None),
+    ],
+)
+def test_the_round_from_which_the_kept_set_had_settled(changes, sparsities, settled):
+    rows = [
+        {"round": number, "kept_change": change, "sparsity_model": sparsity, "densities": None, "mask_iou": None}
+        | {"regrowth": None}
+        for number, (change, sparsity) in enumerate(zip(changes, sparsities, strict=True), start=1)
+    ]
+    assert run_record._sparse_results(rows)["settled_round"] == settled
