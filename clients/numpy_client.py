@@ -22,7 +22,7 @@ from clients.memory import LocalModels
 from clients.objectives import Objective, Plain
 from clients.partial import estimate_statistics, norms, training_only
 from clients.peak import peak_memory_mb
-from clients.plan import RoundPlan, with_sparsity
+from clients.plan import RoundPlan, SparseTraining, with_sparsity
 from clients.prefix import Split, activations, split
 from clients.sparse import check_share
 from clients.sparse_layers import sparse_layers
@@ -127,9 +127,13 @@ class FederatedClient(NumPyClient):
         return list(update.values()), len(self.examples), metrics
 
     def evaluate(self, parameters: list[NDArray[Any]], config: dict[str, Any]) -> tuple[float, int, dict[str, Any]]:
-        """Loss, number of examples and accuracy of the given weights on this client's own examples."""
+        """Loss, number of examples and accuracy of the given weights on this client's own examples.
+
+        Where `config` has a sparse plan, the model computes as that says.
+        """
         self._load(parameters, config.get("names"))
-        loss, accuracy = evaluate(self.model, self.task, self.examples, batch_norm=self.batch_norm)
+        with sparse_layers(self.model, SparseTraining.from_config(config)):
+            loss, accuracy = evaluate(self.model, self.task, self.examples, batch_norm=self.batch_norm)
         return loss, len(self.examples), {"accuracy": accuracy}
 
     def _agreed_groups(self, plan: RoundPlan) -> Groups:
