@@ -43,7 +43,8 @@ def load(run_dir: Path) -> Trained:
     """The model of a finished run on images. Raises ConfigError where there is none."""
     try:
         cfg = check(OmegaConf.load(run_dir / "config.yaml"))  # type: ignore[arg-type]
-        weights = load_file(run_dir / "model.safetensors")
+        theta = run_dir / "theta.safetensors"  # what the model computes with, where it is not what is stored
+        weights = load_file(theta if theta.is_file() else run_dir / "model.safetensors")
     except (OSError, SafetensorError) as error:
         raise ConfigError(f"{run_dir}: not a finished run ({error})") from None
     task: Task = make(cfg, "task")

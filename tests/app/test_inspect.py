@@ -2,8 +2,10 @@
 
 import re
 
+import numpy as np
 import pytest
 import torch
+from safetensors.numpy import load_file
 from torch import nn
 
 from app.inspect.__main__ import main
@@ -75,6 +77,13 @@ def test_the_model_of_a_run_is_the_one_that_it_left(runs):
     assert list(trained.layers) == ["conv1", "conv2", "conv3", "conv4", "fc"]
     assert trained.name == "FedAvg, full"
     assert not trained.model.training
+
+
+def test_where_weights_are_stored_reparameterised_the_model_computes_with_theta(tmp_path):
+    run = play(tmp_path, "strategy=sparsyfed", "rounds=1")
+    kernels, theta = load(tmp_path).layers["conv1"].weight.numpy(), load_file(tmp_path / "theta.safetensors")
+    assert np.array_equal(kernels, theta["conv1.weight"])
+    assert not np.array_equal(kernels, run.weights["conv1.weight"])
 
 
 def test_two_runs_side_by_side_on_one_page_that_loads_nothing(runs, capsys):
