@@ -6,7 +6,8 @@
     clients  B's CPU time with 10,000 clients over that with 100, 10 a round
 
 The floor of A and B is a plain loop over the same clients' batches with one model and one optimizer: no weights are
-loaded, sent or averaged. Floor and federation take turns, round by round; the median of the ratios counts.
+loaded, sent or averaged. Floor and federation take turns, round by round; the median of the ratios counts. Packing
+the replies is told apart: bytes are counted as they would travel, so that they must be compressed without a network.
     python benchmarks/bench_inline.py [A|B|workers|clients ...]
 """
 
@@ -16,6 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from statistics import median
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from flwr.app import ArrayRecord, ConfigRecord
@@ -26,8 +28,11 @@ from app.config import compose, make, to_yaml
 from app.grids import Here, InlineGrid
 from app.serve import build_strategy
 from app.workers import Workers
+from clients import adapter
 from clients.peak import peak_memory_mb
 from clients.training import batches
+from clients.weights import Weights
+from clients.wire import Payload, pack
 from strategies.roster import SimulatedRoster
 
 COMMON = (
@@ -97,9 +102,23 @@ def seconds(work: Callable[[], None], clock: Callable[[], float] = time.process_
     return clock() - started
 
 
+class Packing:
+    """The clients' `pack`, and the CPU time that it has taken."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self, weights: Weights, **options: Any) -> Payload:
+        """Pack, and take the time."""
+        started = time.process_time()
+        payload = pack(weights, **options)
+        self.seconds += time.process_time() - started
+        return payload
+
+
 def over_floor(name: str, case: tuple[str, ...], rounds: int) -> None:
     """Print a federation's CPU time over that of its training."""
-    with federation(*case) as made:
+    with federation(*case) as made, patch.object(adapter, "pack", Packing()) as packing:
         made.floor()
         pairs = []
         for _ in range(rounds):
@@ -109,7 +128,11 @@ def over_floor(name: str, case: tuple[str, ...], rounds: int) -> None:
     beyond = median(whole - floor for whole, floor in pairs) / clients * 1e3
     floor = median(floor for _, floor in pairs) / clients * 1e3
     ratio = median(whole / floor for whole, floor in pairs)
-    print(f"{name:8} {ratio:.3f} x the plain loop; {beyond:.2f} ms a client beyond its {floor:.2f} ms of training")
+    packed = packing.seconds / rounds / clients * 1e3
+    print(
+        f"{name:8} {ratio:.3f} x the plain loop; {beyond:.2f} ms a client beyond its {floor:.2f} ms of training, "
+        f"{packed:.2f} of them to pack its reply"
+    )
 
 
 def two_workers(rounds: int = 5) -> None:

@@ -14,7 +14,7 @@ class ExampleCache:
     sent to another process) starts empty.
     """
 
-    def __init__(self, max_bytes: int = 2 * 1024**3) -> None:
+    def __init__(self, max_bytes: int = 1024**3) -> None:
         self.max_bytes = max_bytes
         self.nbytes = 0
         """Bytes kept at present."""
