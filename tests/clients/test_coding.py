@@ -2,6 +2,7 @@
 
 import math
 import struct
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clients.coding import coded, decompress, read_positions, write_positions
+from clients.coding import coded, compressed, decompress, read_positions, write_positions
 
 CLAIMS_2_TB = b"\x28\xb5\x2f\xfd\xe0" + struct.pack("<Q", 2**41) + b"\x01\x00\x00"  # RFC 8878: 8 bytes of content size
 
@@ -60,3 +61,14 @@ def test_a_frame_that_is_damaged_or_claims_too_much_is_a_value_error(data):
 def test_a_frame_of_another_size_than_needed_is_a_value_error():
     with pytest.raises(ValueError, match="claim 7 bytes, allowed are 8"):
         decompress(coded(bytes(7)), most=8, exactly=8)
+
+
+@pytest.mark.parametrize("code", [coded, compressed])
+def test_a_frame_does_not_depend_on_what_was_coded_before(code):
+    """A run's bytes must be the same whoever plays its clients: a new thread has a compressor that is new."""
+    rng = np.random.default_rng(0)
+    kinds = [bytes, rng.bytes, lambda size: rng.binomial(9, 0.3, size).astype(np.uint8).tobytes()]
+    datas = [kind(size) for size in (2**21, 0, 1, 90, 3_000, 150_000) for kind in kinds]
+    for data in datas:
+        with ThreadPoolExecutor(1) as thread:
+            assert code(data) == thread.submit(code, data).result()
