@@ -30,6 +30,8 @@ _KEPT = 2
 _STATE = "state/"
 """Before the names of the arrays in a strategy's state; no name of a model's array has a slash."""
 _DIGEST = "arrays_sha256"
+FORMAT = 1
+"""Grows whenever a checkpoint holds something else: other fields in a row, another state of a strategy."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,18 @@ class Checkpoint:
         """The last round that is done."""
         return int(self.rows[-1]["round"])
 
+    def weights_like(self, wanted: Weights, path: str) -> Weights:
+        """The arrays of these names. Raises ConfigError, naming `path`, where the program now builds another model."""
+        for name, array in wanted.items():
+            found = self.weights.get(name)
+            if found is None or (found.shape, found.dtype) != (array.shape, array.dtype):
+                raise ConfigError(f"resume={path}: of another model ({name}: {_kind(found)} then, {_kind(array)} now)")
+        return {name: self.weights[name] for name in wanted}
+
+
+def _kind(array: NDArray[Any] | None) -> str:
+    return "none" if array is None else f"{array.dtype} {list(array.shape)}"
+
 
 def save(run_dir: Path, checkpoint: Checkpoint, cfg: DictConfig) -> Path:
     """Write a checkpoint so that a kill at any moment leaves either all of it or nothing."""
@@ -54,7 +68,7 @@ def save(run_dir: Path, checkpoint: Checkpoint, cfg: DictConfig) -> Path:
     config = json.dumps(OmegaConf.to_container(cfg, resolve=True))
     strategy, arrays = _without_arrays(checkpoint.strategy)
     arrays = {**checkpoint.weights, **arrays}
-    texts = {"rows": json.dumps(checkpoint.rows), "strategy": strategy, "config": config}
+    texts = {"format": str(FORMAT), "rows": json.dumps(checkpoint.rows), "strategy": strategy, "config": config}
     with whole(path) as beside:
         save_file(arrays, beside, {**texts, _DIGEST: fingerprint(dict(sorted(arrays.items())))})
     for old in sorted(folder.glob("round-*.safetensors"))[:-_KEPT]:
@@ -93,6 +107,8 @@ def load(path: Path, cfg: DictConfig) -> Checkpoint:
 def _read(path: Path) -> tuple[Checkpoint, Any]:
     with safe_open(path, framework="numpy") as file:
         texts = file.metadata() or {}
+        if texts.get("format") != str(FORMAT):
+            raise ValueError(f"of format {texts.get('format')}, by another version of fedslice; must be {FORMAT}")
         arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
     if fingerprint(dict(sorted(arrays.items()))) != texts[_DIGEST]:
         raise ValueError("its arrays are not those that were written")

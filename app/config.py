@@ -19,7 +19,7 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
-from app.schema import Checkpointing, ConfigError, Evaluation, RunSettings, check_targets, check_values
+from app.schema import Checkpointing, ConfigError, Evaluation, RunSettings, as_set, check_targets, check_values
 
 __all__ = [
     "CONF", "HYDRA_VERSION_BASE", "ConfigError", "check", "compose", "composed",
@@ -81,7 +81,10 @@ def check(cfg: DictConfig) -> DictConfig:
         check_values(name, section, schema, others=() if name else sections)
         _check_there(cfg, *(f"{name}.{field.name}".lstrip(".") for field in fields(schema)))
     _check_there(cfg, *_READ)
-    check_targets("", values)
+    try:
+        check_targets("", values)
+    except ConfigError as error:
+        raise ConfigError(as_set(cfg, str(error))) from None
     for key in ("client", "cohort", "objective", "runtime", "server_optimizer", "task"):
         make(cfg, key)
     return cfg
@@ -98,7 +101,9 @@ def make(cfg: DictConfig, key: str, **extra: Any) -> Any:
             raise
         # A part of the task may be a section of its own, and then names its key in full; a sentence has no key.
         first = re.split(r"[.:=]", str(cause), maxsplit=1)[0]
-        raise ConfigError(str(cause) if first in cfg or " " in first else f"{key}.{cause}") from None
+        part = re.search(r"full_key: (\S+)", str(error))
+        text = str(cause) if first in cfg or " " in first else f"{part[1] if part else key}.{cause}"
+        raise ConfigError(as_set(cfg, text)) from None
 
 
 def plain(node: Any) -> Any:

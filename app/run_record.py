@@ -14,11 +14,17 @@ from app import checkpoint
 from app.config import to_yaml
 from app.files import append_line, whole, write_text
 from app.mismatch import STEPS_FILE, step_ratios
+from app.report import write_report
 from clients.peak import peak_memory_mb
 from clients.weights import Weights, fingerprint
 from strategies.cost import RoundReport
 
 Row = dict[str, Any]
+REPORT = "report.html"
+
+_OF_ONE_RUN = (
+    "summary.json", "error.txt", "model.safetensors", "theta.safetensors", REPORT, "rounds.csv", STEPS_FILE,
+)  # fmt: skip
 
 _SPARSE = ("sparsity_down", "sparsity_up", "sparsity_model", "mask_iou", "regrowth", "kept_change", "densities")
 """Fields of sparse strategies: null where no weights are pruned."""
@@ -41,15 +47,7 @@ class RunRecord:
         write_text(run_dir / "config.yaml", to_yaml(cfg))
         done = self.rows[-1]["round"] if self.rows else -1
         checkpoint.forget_after(run_dir, done)
-        for name in (
-            "summary.json",
-            "error.txt",
-            "model.safetensors",
-            "theta.safetensors",
-            "report.html",
-            "rounds.csv",
-            STEPS_FILE,
-        ):  # of an earlier run here: a summary's presence means success
+        for name in _OF_ONE_RUN:  # of an earlier run here: a summary's presence means success
             (run_dir / name).unlink(missing_ok=True)
         write_text(run_dir / "rounds.jsonl", "".join(json.dumps(row) + "\n" for row in self.rows))
 
@@ -93,7 +91,7 @@ class RunRecord:
         return row
 
     def finish(self, weights: Weights, effective: Weights) -> dict[str, Any]:
-        """Write the model and, last of all, the summary.
+        """Write the model, the report and, last of all, the summary: whoever finds it has everything.
 
         effective: what the model computes with; written too, as theta.safetensors, where it is something else.
         """
@@ -103,6 +101,7 @@ class RunRecord:
                 save_file(dict(arrays), beside)
         results = {**self._results(), **step_ratios(self.run_dir)}
         summary = {**self._identity(), **results, "model_sha256": fingerprint(weights)}
+        write_report([self.run_dir], self.run_dir / REPORT, summary)
         write_text(self.run_dir / "summary.json", json.dumps(summary, indent=2) + "\n")
         return summary
 

@@ -2,11 +2,13 @@
 
 import inspect
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_type_hints
 
 from hydra.utils import get_class
+from omegaconf import DictConfig, OmegaConf
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import SchemaError
 
@@ -53,11 +55,28 @@ class Checkpointing:
     every: Annotated[int, Field(ge=0)]
 
 
+def as_set(cfg: DictConfig, complaint: str) -> str:
+    """The complaint `key=value: ...` with the key that a user sets, where this one only refers to that."""
+    key, equals, rest = complaint.partition("=")
+    return _referred(OmegaConf.to_container(cfg, resolve=False), key.split(".")) + equals + rest
+
+
+def _referred(root: Any, path: list[str]) -> str:
+    """The key that stands for `path` after all references, such as ${..data}, on the way there."""
+    node = root
+    for depth, name in enumerate(path, start=1):
+        node = node.get(name) if isinstance(node, dict) else None
+        if isinstance(node, str) and (reference := re.fullmatch(r"\$\{(\.*)([\w.]+)\}", node)):
+            above = path[: depth - len(reference[1])] if reference[1] else []
+            return _referred(root, [*above, *reference[2].split("."), *path[depth:]])
+    return ".".join(path)
+
+
 def check_targets(path: str, node: Any) -> None:
     """Check every node that names a constructor."""
     if not isinstance(node, dict):
         return
-    for name, value in sorted(node.items()):  # so that `partition` comes before `task`, which points at it
+    for name, value in node.items():
         check_targets(f"{path}.{name}".lstrip("."), value)
     if "_target_" in node:
         given = {name: value for name, value in node.items() if not name.startswith("_")}  # _convert_ is Hydra's

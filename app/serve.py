@@ -16,8 +16,7 @@ from app.console import RunConsole, closing_line
 from app.grids import StreamingGrid
 from app.loggers import check_loggers, open_loggers
 from app.mismatch import add_steps, carry_steps
-from app.report import write_report
-from app.run_record import RunRecord
+from app.run_record import REPORT, RunRecord
 from clients.evaluation import evaluate
 from clients.numpy_client import shared
 from clients.sparse_layers import prunable
@@ -37,7 +36,7 @@ def serve(cfg: DictConfig, grid: Grid, run_dir: Path, runtime: str) -> None:
     task: Task = make(cfg, "task")
     done = checkpoint.load(Path(cfg.resume), cfg) if cfg.resume else None
     devices = runtime == "deployment"
-    roster: Roster = DeviceRoster(cfg.cohort.start_timeout) if devices else SimulatedRoster(task.clients)
+    roster: Roster = DeviceRoster() if devices else SimulatedRoster(task.clients)
     strategy = build_strategy(cfg, task, roster, done)
     split = None if devices else task.split_statistics()
     test = task.test_examples()  # what the data forbid shows before any file is written
@@ -112,7 +111,7 @@ class RoundWatch:
 
 
 def conclude(record: RunRecord, strategy: FedAvgStrategy) -> None:
-    """Write the summary and the report. Raises RunFailed where the run did not do its work."""
+    """Write what stands at the end of a run. Raises RunFailed where the run did not do its work."""
     needed = strategy.cohort.min_clients
     if not any(row["completed"] >= needed for row in record.rows[1:]):
         first = next((f"client {p}: {reason}" for p, reason in record.rows[-1]["reasons"].items()), "nobody replied")
@@ -120,9 +119,7 @@ def conclude(record: RunRecord, strategy: FedAvgStrategy) -> None:
     if strange := not_finite(strategy.weights):
         raise RunFailed(f"the final model is not finite: NaN or infinity in {strange}")
     summary = record.finish(strategy.weights, strategy.effective())
-    report = record.run_dir / "report.html"
-    write_report([record.run_dir], report)
-    print(closing_line(summary), f"report: {report}", sep="\n", flush=True)
+    print(closing_line(summary), f"report: {record.run_dir / REPORT}", sep="\n", flush=True)
 
 
 def build_strategy(cfg: DictConfig, task: Task, roster: Roster, done: Checkpoint | None = None) -> FedAvgStrategy:
@@ -135,7 +132,7 @@ def build_strategy(cfg: DictConfig, task: Task, roster: Roster, done: Checkpoint
     if done is not None:
         if done.round >= cfg.rounds:
             raise ConfigError(f"rounds={cfg.rounds}: must be above {done.round}, which the checkpoint has reached")
-        weights = {name: done.weights[name] for name in weights}
+        weights = done.weights_like(weights, cfg.resume)
     cohort: Cohort = make(cfg, "cohort")
     if isinstance(roster, SimulatedRoster) and cohort.min_clients > roster.clients:
         raise ConfigError(f"cohort.min_clients={cohort.min_clients}: must be at most {roster.clients}, task.clients")

@@ -18,9 +18,10 @@ _POLL = 0.2  # seconds
 class Roster(Protocol):
     """Maps clients to nodes."""
 
-    def nodes(self, grid: Grid, strict: bool) -> dict[int, int]:
+    def nodes(self, grid: Grid, timeout: float, strict: bool) -> dict[int, int]:
         """Node id of each partition whose node is connected now, in partition order.
 
+        timeout: seconds that nodes have to answer who they are.
         strict: a node that does not say which client it is ends the run; otherwise it is left out.
         """
 
@@ -37,7 +38,7 @@ class SimulatedRoster:
             raise ValueError(f"clients={clients}: must be at least 1")
         self.clients = clients
 
-    def nodes(self, grid: Grid, strict: bool = True) -> dict[int, int]:
+    def nodes(self, grid: Grid, timeout: float, strict: bool = True) -> dict[int, int]:
         """Partitions dealt out to the nodes in turn."""
         ids = sorted(grid.get_node_ids())
         return {partition: ids[partition % len(ids)] for partition in range(self.clients)} if ids else {}
@@ -46,18 +47,17 @@ class SimulatedRoster:
 class DeviceRoster:
     """On devices each node says, through its node-config, which client it is or where its own data are."""
 
-    def __init__(self, timeout: float) -> None:
-        self.timeout = timeout
+    def __init__(self) -> None:
         self.clients = 0
         self._answers: dict[int, Mapping[str, Any]] = {}
         self._numbers: dict[int, int] = {}
 
-    def nodes(self, grid: Grid, strict: bool = True) -> dict[int, int]:
+    def nodes(self, grid: Grid, timeout: float, strict: bool = True) -> dict[int, int]:
         """Asks nodes that are new. Raises RunFailed, where `strict`, for a node-config that does not fit."""
         ids = sorted(grid.get_node_ids())
         content = RecordDict({WHO: ConfigRecord()})
         new = [Message(content, node, f"query.{WHO}") for node in ids if node not in self._answers]
-        for reply in grid.send_and_receive(new, timeout=self.timeout) if new else ():
+        for reply in grid.send_and_receive(new, timeout=timeout) if new else ():
             if reply.has_content():
                 node = reply.metadata.src_node_id
                 self._answers[node] = reply.content.config_records.get(WHO, {"error": "did not say who it is"})
@@ -113,7 +113,7 @@ def wait_for_nodes(roster: Roster, grid: Grid, at_least: int, timeout: float, ev
     deadline = time.monotonic() + timeout
     seen = -1
     while True:
-        nodes = roster.nodes(grid, strict=everyone)
+        nodes = roster.nodes(grid, max(0.0, deadline - time.monotonic()), strict=everyone)
         needed = max(1, at_least, roster.clients if everyone else 0)
         if len(nodes) >= needed:
             return nodes

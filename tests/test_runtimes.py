@@ -49,6 +49,23 @@ def test_simulation_equals_inline(tmp_path, leaves_nothing, strategy):
 
 
 @pytest.mark.slow
+def test_three_and_three_are_six_in_the_simulation(tmp_path, leaves_nothing):
+    """Virtual devices of another SuperLink remember nothing, so bytes may differ from those of one unbroken run."""
+    whole = play(tmp_path / "inline", *FIVE, "rounds=6")
+    half, rest = tmp_path / "half", tmp_path / "rest"
+    simulated = (*FIVE, "runtime=simulation", "runtime.nodes=2", "checkpoint.every=3")
+    for folder, more in ((half, ("rounds=3",)), (rest, ("rounds=6", f"resume='{half}'"))):
+        done = shell(command(folder, *simulated, *more), tmp_path)
+        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    assert Run(rest).sha256 == whole.sha256
+    assert Run(rest).rows[:4] == Run(half).rows
+    learnt = ("round", "phase", "groups", "accuracy", "loss", "train_loss", "sampled", "completed", "macs")
+    assert [[row[name] for name in learnt] for row in Run(rest).rows] == [
+        [row[name] for name in learnt] for row in whole.rows
+    ]
+
+
+@pytest.mark.slow
 def test_flwr_run_by_hand_equals_inline_and_fails_loudly(tmp_path, home, leaves_nothing):
     """Overrides in the run configuration, Flower's default of two virtual nodes; then a run that cannot work."""
     inline = play(tmp_path / "inline", *PARTLY)

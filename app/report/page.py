@@ -1,7 +1,8 @@
 """The report as one HTML file: self-contained, with everything that comes from files escaped."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -22,9 +23,13 @@ from app.report.style import CSS, DRAW, SORT
 _POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 
 
-def write_report(run_dirs: Sequence[Path], target: Path) -> None:
-    """Write the report of one run, or the comparison of several, to `target`. Raises ReportError, OSError."""
-    write_text(target, page([load_run(path) for path in run_dirs]))
+def write_report(run_dirs: Sequence[Path], target: Path, summary: Mapping[str, Any] | None = None) -> None:
+    """Write the report of one run, or the comparison of several, to `target`. Raises ReportError, OSError.
+
+    summary: of the one run, where its file is still to be written.
+    """
+    runs = [load_run(path) for path in run_dirs]
+    write_text(target, page(runs if summary is None else [replace(run, summary=dict(summary)) for run in runs]))
 
 
 def page(runs: Sequence[Run]) -> str:

@@ -48,6 +48,7 @@ class ImageTask(SplitTask):
 
     def __post_init__(self) -> None:
         check_model(self.model, self.stem)
+        own_model.check_args(self.model, self.model_args)
         super().__post_init__()
         check_rotation(self.rotation)
         channels = self.source.image_format.shape[0]

@@ -20,6 +20,12 @@ def is_path(model: str) -> bool:
     return ":" in model
 
 
+def check_args(model: str, args: Mapping[str, Any] | None) -> None:
+    """Refuse arguments for a model that takes none."""
+    if args and not is_path(model):
+        raise ValueError(f"task.model_args={dict(args)}: is for package.module:Class, not for task.model={model}")
+
+
 def find(model: str) -> Callable[..., Any]:
     """What the import path names; a ValueError says why it cannot be had."""
     module, _, name = model.partition(":")

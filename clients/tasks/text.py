@@ -59,6 +59,7 @@ class TextTask(SplitTask):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_vocabulary(self.tokens, self.min_count)
+        own_model.check_args(self.model, self.model_args)
         if own_model.is_path(self.model):
             own_model.find(self.model)
         elif self.model != "transformer":

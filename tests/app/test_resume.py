@@ -7,8 +7,10 @@ import time
 
 import numpy as np
 import pytest
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
 
-from app.checkpoint import Checkpoint, load, save
+from app.checkpoint import FORMAT, Checkpoint, load, save
 from app.config import ConfigError, compose
 from tests.runs import ROOT, command, environ, merged, play
 from tests.tiny import bits
@@ -137,6 +139,60 @@ def test_nothing_readable_is_an_error_that_says_so(own_half):
         path.write_bytes(b"not a checkpoint")
     with pytest.raises(ConfigError, match=r"none of its checkpoints can be read \(round-000003"):
         load(own_half, compose(merged(*STRATEGIES["fedpart"])))
+
+
+ROW_OF_FORMAT_1 = {
+    "round", "phase", "groups", "accuracy", "loss", "train_loss", "sampled", "completed", "failed", "rejected",
+    "reasons", "bytes_down", "bytes_up", "bytes_down_total", "bytes_up_total", "bytes_dense", "bytes_dense_up", "macs",
+    "macs_dense", "sparsity_down", "sparsity_up", "sparsity_model", "mask_iou", "regrowth", "kept_change", "densities",
+    "seconds_round", "seconds_server", "seconds_train", "memory_server_mb", "memory_client_mb",
+}  # fmt: skip
+STATE_OF_FORMAT_1 = {"downlink", "failed_in_a_row", "server_optimizer"}
+
+
+def test_what_a_checkpoint_holds_has_a_format(half):
+    """Whoever changes a field must raise checkpoint.FORMAT, and write the fields of the new one down here."""
+    done = load(half, compose(merged(*STRATEGIES["fedpart"])))
+    assert FORMAT == 1
+    assert [set(row) for row in done.rows] == [ROW_OF_FORMAT_1] * 4
+    assert set(done.strategy) == STATE_OF_FORMAT_1
+
+
+@pytest.mark.parametrize("theirs", [{"format": "0"}, {"format": "2"}, {}])
+def test_a_checkpoint_of_another_version_is_refused(own_half, theirs):
+    for path in (own_half / "checkpoints").iterdir():
+        with safe_open(path, framework="numpy") as file:
+            texts = file.metadata()
+        texts.pop("format")
+        save_file(load_file(path), path, {**texts, **theirs})
+    said = f"round-000003.safetensors: of format {theirs.get('format')}, by another version of fedslice; must be 1; "
+    with pytest.raises(ConfigError) as caught:
+        play(own_half, *STRATEGIES["fedpart"], "rounds=6", f"resume='{own_half}'")
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_model_of_ones_own_that_was_edited_meanwhile_is_refused(tmp_path, monkeypatch):
+    """The configuration names it by its path only, and is the same."""
+    (tmp_path / "edited.py").write_text(MODEL.format(width=16))
+    monkeypatch.syspath_prepend(tmp_path)
+    overrides = ("strategy=fedavg", "task.model=edited:Net", "rounds=1", "checkpoint.every=1")
+    half = play(tmp_path / "half", *overrides).folder
+    monkeypatch.setattr("edited.WIDTH", 8)
+    difference = r"\(1.weight: float32 \[16, 64\] then, float32 \[8, 64\] now\)"
+    with pytest.raises(ConfigError, match=f"^resume={half}: of another model {difference}$"):
+        play(tmp_path / "rest", *overrides, "rounds=2", f"resume='{half}'")
+
+
+MODEL = """
+from torch import nn
+
+WIDTH = {width}
+
+
+def Net(num_classes):
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, WIDTH), nn.Linear(WIDTH, num_classes))
+"""
 
 
 @pytest.mark.parametrize("rounds", [2, 3])
