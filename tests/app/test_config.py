@@ -90,6 +90,7 @@ def test_every_pair_composes_and_constructs(chosen, no_network, vocabulary):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)  # a thousand of them
 def test_every_combination_composes_and_constructs(no_network, vocabulary):
     for chosen in set(product(*(GROUPS[name] for name in CROSSED))) - set(paired()):
         compose_and_construct(chosen, vocabulary)
