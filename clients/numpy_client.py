@@ -1,11 +1,10 @@
 """The client that every strategy talks to: it trains all of the model or a slice, as the message says."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property, lru_cache
-from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -17,16 +16,16 @@ from torch import Tensor, nn
 from clients.diagnostics import StepSizes
 from clients.evaluation import evaluate
 from clients.layers import Groups, layer_groups, layout, names_in
-from clients.macs import inference_macs, layers_per_example
 from clients.memory import LocalModels
 from clients.objectives import Objective, Plain
 from clients.partial import estimate_statistics, norms, training_only
 from clients.peak import peak_memory_mb
 from clients.plan import RoundPlan, SparseTraining, with_sparsity
 from clients.prefix import Split, activations, split
+from clients.round_macs import RoundMacs
 from clients.sparse import check_share
 from clients.sparse_layers import sparse_layers
-from clients.sparse_round import measured_densities, needed_macs, prune_received, pruned_update
+from clients.sparse_round import measured_densities, prune_received, pruned_update
 from clients.tasks.task import Examples, Task
 from clients.training import Key, LocalTraining, batches, train
 from clients.weights import is_statistic, load_weights, weights_of
@@ -111,15 +110,16 @@ class FederatedClient(NumPyClient):
         if self.objective.queue:
             self.local_models.push(weights_of(self.model), self.objective.queue)
         update = pruned_update(self.model, plan, trained, names_in(groups, None))
-        beside = self._macs_of_objective(len(previous), training)
+        work = RoundMacs(self.model, self._example, len(self.examples), training)
+        beside = work.of_passes(training.epochs * self.objective.models(len(previous)))  # the models it asks
         densities = measured_densities(self.model, layers)
         metrics = {
             "names": list(update),
             "loss": loss,
-            "macs": self._macs(trained, given is not None, training, plan, densities)
-            + self._macs_of_estimate(plan)
+            "macs": work.of_training(trained, given is not None, plan.sparse, densities)
+            + work.of_passes(int(self._estimates(plan)))
             + beside,
-            "macs-dense": self._macs(names_in(groups, None), False, training) + beside,
+            "macs-dense": work.of_training(names_in(groups, None)) + beside,
             "seconds": time.perf_counter() - started,
             "memory": peak_memory_mb(),
             **({} if steps is None else {"steps": [size for row in steps.sizes for size in row]}),
@@ -183,34 +183,6 @@ class FederatedClient(NumPyClient):
         with training.autocast():
             values = activations(parts, inputs, len(self.examples), limit)
         return None if values is None else (parts, values)
-
-    def _macs(
-        self,
-        trained: tuple[str, ...],
-        cached: bool,
-        training: LocalTraining,
-        plan: RoundPlan | None = None,
-        densities: Mapping[str, float] = MappingProxyType({}),
-    ) -> int:
-        """Multiply-accumulates of this client's local epochs when only `trained` learns; dense without a plan."""
-        shape, dtype = tuple(self._example.shape), self._example.dtype
-        once, each = layers_per_example(self.model, shape, dtype, trained, training.frozen_norm, cached)
-        sparse = plan.sparse if plan else None
-        per_example = needed_macs(once, sparse, densities) + needed_macs(each, sparse, densities) * training.epochs
-        return round(len(self.examples) * per_example)
-
-    def _macs_of_estimate(self, plan: RoundPlan) -> int:
-        """Multiply-accumulates of measuring the statistics: one forward pass over the examples."""
-        return self._inference_macs() if self._estimates(plan) else 0
-
-    def _macs_of_objective(self, previous: int, training: LocalTraining) -> int:
-        """Multiply-accumulates of the other models that the objective asks: the received and previous ones."""
-        models = self.objective.models(previous)
-        return self._inference_macs() * training.epochs * models if models else 0
-
-    def _inference_macs(self) -> int:
-        """Multiply-accumulates of one forward pass over all examples."""
-        return inference_macs(self.model, self._example) * len(self.examples)
 
     @cached_property
     def _example(self) -> Tensor:
