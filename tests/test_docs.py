@@ -49,7 +49,7 @@ def _composed(words):
     for turn in range(max(map(len, choices), default=1)):
         chosen = [values[min(turn, len(values) - 1)] for values in choices]
         pairs = zip(parsed, overrides, chosen, strict=True)
-        compose([given if value is None else f"{o.input_line.split('=')[0]}={value}" for o, given, value in pairs])
+        compose([text if value is None else f"{o.input_line.split('=')[0]}={value}" for o, text, value in pairs])
 
 
 @pytest.mark.parametrize("line", COMMANDS)
