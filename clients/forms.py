@@ -107,7 +107,7 @@ FORMS = {
 _SMALLEST = 64  # bytes; below this a frame's own overhead eats what compression saves
 _ALL = 1 << 10  # words; up to as many every form is tried, beyond, a sample says which
 _SAMPLE, _SHARE, _BLOCKS = (1 << 9, 1 << 11), 1 / 16, 16  # from so many words to so many, a share of all, in blocks
-_NEAR = 1.02  # a form whose sample weighs more than this beside the smallest is not tried
+_NEAR = 1.05  # a form whose sample weighs more than this beside the smallest is not tried
 
 
 def smallest(words: Words, floats: bool, known: Words | None = None) -> tuple[str, list[bytes]]:
