@@ -90,9 +90,9 @@ def test_every_pair_composes_and_constructs(chosen, no_network, vocabulary):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)  # a thousand of them
-def test_every_combination_composes_and_constructs(no_network, vocabulary):
-    for chosen in set(product(*(GROUPS[name] for name in CROSSED))) - set(paired()):
+def test_combinations_compose_and_construct(no_network, vocabulary):
+    """Every eleventh of a thousand, which is no divisor of any group's size; pairs are tried above, all of them."""
+    for chosen in sorted(set(product(*(GROUPS[name] for name in CROSSED))) - set(paired()))[::11]:
         compose_and_construct(chosen, vocabulary)
 
 
