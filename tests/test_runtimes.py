@@ -1,8 +1,10 @@
 """The same run in Flower's simulation, on SuperNodes and from the app bundle: equal to the inline one."""
 
+import os
 import subprocess
 import sys
 import textwrap
+import time
 import zipfile
 
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from app import simulation
 from app.__main__ import main
 from app.config import compose, make
-from app.flower import flwr_run, superlink
+from app.flower import flwr_run, marked, superlink
 from clients.layers import layer_groups
 from clients.wire import dense_nbytes
 from tests.devices import federation, own_digits
@@ -63,6 +65,28 @@ def test_three_and_three_are_six_in_the_simulation(tmp_path, leaves_nothing):
     assert [[row[name] for name in learnt] for row in Run(rest).rows] == [
         [row[name] for name in learnt] for row in whole.rows
     ]
+
+
+@pytest.mark.slow
+def test_two_simulations_side_by_side(tmp_path, leaves_nothing):
+    """Each has its own SuperLink and its own Ray, with no more workers than the machine has cores."""
+    inline, most = play(tmp_path / "inline", *PARTLY), {"a": 0, "b": 0}
+    runs = {
+        name: subprocess.Popen(
+            command(tmp_path / name, *PARTLY, "runtime=simulation", "runtime.nodes=9"),
+            cwd=tmp_path, env=environ(FEDSLICE_SIDE=name), stdout=subprocess.DEVNULL,
+        )
+        for name in most
+    }  # fmt: skip
+    while any(process.poll() is None for process in runs.values()):
+        for name in runs:
+            lines = marked(f"FEDSLICE_SIDE={name}").values()
+            most[name] = max(most[name], sum(line.startswith("ray::ClientAppActor") for line in lines))
+        time.sleep(0.2)
+    for name, process in runs.items():
+        assert process.returncode == 0
+        assert (Run(tmp_path / name).timeless, Run(tmp_path / name).sha256) == (inline.timeless, inline.sha256)
+        assert 1 <= most[name] <= (os.cpu_count() or 1)
 
 
 @pytest.mark.slow
