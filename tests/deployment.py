@@ -136,6 +136,7 @@ class Deployment(ExitStack):
         """The proxy's configuration with this deployment's ports and paths; its path."""
         text = (DEPLOY / "nginx-fedslice.conf").read_text()
         text = text.replace("/etc/fedslice/certificates", f"{self.folder}/certificates")
+        text = text.replace("/var/log/nginx", str(self.folder))
         text = text.replace("8443", f"127.0.0.1:{self.door}").replace("127.0.0.1:8000", f"127.0.0.1:{self.port}")
         kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
         folders = "".join(f"{kind}_temp_path {self.folder}/nginx-{kind};\n" for kind in kinds)

@@ -49,6 +49,8 @@ def test_strangers_do_not_get_in(tmp_path, leaves_nothing, capfd):
         keyless.wait(60)
         if there.door != there.port:
             refused_by_the_proxy(there)
+            handshakes = (there.folder / "fedslice.log").read_text()
+            assert re.search(r"SSL_do_handshake\(\) failed .*unknown ca.* client: 127.0.0.1", handshakes)
     assert status == "finished:failed", capfd.readouterr().out[-3000:]
     error = (folder / "error.txt").read_text()
     assert error == "only 0 of 1 clients within cohort.start_timeout=15 s: partitions [0] are missing\n"
