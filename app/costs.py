@@ -112,6 +112,9 @@ def table_of(cfg: DictConfig, cost: Cost) -> RichTable:
 
 def main(overrides: Sequence[str]) -> int:
     """Print the table; 2 for a configuration that cannot run."""
+    if {"-h", "--help"} & set(overrides):
+        print(__doc__)
+        return 0
     try:
         cfg = compose(overrides)
         table = table_of(cfg, cost_of(cfg))

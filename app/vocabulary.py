@@ -11,6 +11,9 @@ from clients.tasks.text import TextTask
 
 def main() -> int:
     """The exit status: 0 written, 2 not."""
+    if {"-h", "--help"} & set(sys.argv[1:]):
+        print(__doc__)
+        return 0
     try:
         task = make(compose(sys.argv[1:]), "task")
         if not isinstance(task, TextTask) or task.vocabulary is None:

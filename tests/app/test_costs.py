@@ -60,3 +60,9 @@ def test_sparse_training_by_hand():
     assert cost.macs == dense.macs * 3 // 4  # the second round at half
     topk = cost_of(compose(["strategy=topk", *settings]))
     assert topk.macs == dense.macs
+
+
+@pytest.mark.parametrize("option", ["-h", "--help"])
+def test_help_says_what_it_is_for(option, capsys):
+    assert main([option]) == 0
+    assert "python -m app.costs experiment=" in capsys.readouterr().out
