@@ -66,6 +66,8 @@ def test_whoever_ends_a_run_ends_its_workers(tmp_path, sign):
         command(folder, "rounds=10000", TWO),
         cwd=tmp_path, env=environ(**dict([mark.split("=")])),
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        # Where the tests themselves run in a shell's background, they and their children would ignore it.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     )  # fmt: skip
     wait_for(lambda: (folder / "rounds.jsonl").exists() and "\n" in (folder / "rounds.jsonl").read_text()[1:])
     assert len(marked(mark)) > 3
