@@ -29,7 +29,8 @@ Examples
   python -m app task=images task.data=FOLDER task.shape=[3,32,32] task.classes=[cat,dog]
   python -m app resume=RUN_DIRECTORY                       goes on after the newest checkpoint
 
-Beside it: app.report RUN..., app.inspect RUN..., app.costs KEY=VALUE..., app.vocabulary KEY=VALUE...
+Beside it: app.report RUN..., app.inspect RUN..., app.gradient_noise RUN, app.costs KEY=VALUE...,
+app.privacy KEY=VALUE..., app.vocabulary KEY=VALUE...
 Completion in bash, for the installed command of the same meaning: eval "$(fedslice -sc install=bash)"
 """
 _LEFT = 42  # columns for a key and its default

@@ -5,10 +5,12 @@ from typing import Literal
 import numpy as np
 import torch
 
-Purpose = Literal["shuffle", "augment", "model", "dropout", "cohort", "order", "attack", "round-up", "round-down"]
+Purpose = Literal[
+    "shuffle", "augment", "model", "dropout", "cohort", "order", "attack", "round-up", "round-down", "noise"
+]
 _PURPOSES: dict[Purpose, int] = {
     "shuffle": 1, "augment": 2, "model": 3, "dropout": 4, "cohort": 5, "order": 6,
-    "attack": 8, "round-up": 9, "round-down": 10,
+    "attack": 8, "round-up": 9, "round-down": 10, "noise": 11,
 }  # fmt: skip
 
 

@@ -7,6 +7,7 @@ import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from app.config import compose
+from app.gradient_noise import main as gradient_noise
 from app.inspect.__main__ import main as inspect
 from app.privacy.__main__ import main as privacy
 from app.report.__main__ import main as report
@@ -72,7 +73,11 @@ def test_overrides_for_flower_compose(words):
 
 @pytest.mark.parametrize(
     ("main", "words"),
-    [(main, words) for main in (report, inspect) for words in _arguments(f"app.{main.__module__.split('.')[1]}")],
+    [
+        (main, words)
+        for main in (report, inspect, gradient_noise)
+        for words in _arguments(f"app.{main.__module__.split('.')[1]}")
+    ],
 )
 def test_arguments_parse(main, words, tmp_path, monkeypatch, capsys):
     """The runs that they name are not there, which is status 2; unknown arguments would be a SystemExit."""

@@ -4,17 +4,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from omegaconf import OmegaConf
-from safetensors import SafetensorError
-from safetensors.numpy import load_file
 from torch import Tensor, nn
 
-from app.config import ConfigError, check, make, plain
+from app.config import ConfigError, plain
 from app.inspect.features import Features, maco, mean_spectrum, respond
 from app.inspect.features import plain as climb
+from app.stored import load_run
 from clients.layers import layer_groups
 from clients.tasks.task import Task
-from clients.weights import load_weights
 
 _SPECTRUM_OF = 500  # test images whose spectrum is taken
 
@@ -41,23 +38,15 @@ class LayerView:
 
 def load(run_dir: Path) -> Trained:
     """The model of a finished run on images. Raises ConfigError where there is none."""
-    try:
-        cfg = check(OmegaConf.load(run_dir / "config.yaml"))  # type: ignore[arg-type]
-        theta = run_dir / "theta.safetensors"  # what the model computes with, where it is not what is stored
-        weights = load_file(theta if theta.is_file() else run_dir / "model.safetensors")
-    except (OSError, SafetensorError) as error:
-        raise ConfigError(f"{run_dir}: not a finished run ({error})") from None
-    task: Task = make(cfg, "task")
-    if task.blank().dim() != 4:
-        raise ConfigError(f"{run_dir}: {task.name} has no images to look at; app.inspect is for image models")
-    model = task.build_model(cfg.seed)
-    load_weights(model, weights)
-    modules = dict(model.named_modules())
-    groups = layer_groups(model, plain(cfg.groups))
+    run = load_run(run_dir)
+    if run.task.blank().dim() != 4:
+        raise ConfigError(f"{run_dir}: {run.task.name} has no images to look at; app.inspect is for image models")
+    modules = dict(run.model.named_modules())
+    groups = layer_groups(run.model, plain(run.cfg.groups))
     firsts = [name.rpartition(".")[0] for group in groups for name in group]
     layers = {name: layer for name in firsts if isinstance(layer := modules[name], nn.Conv2d | nn.Linear)}
-    label = str(cfg.strategy._target_).rpartition(".")[2].removesuffix("Strategy")
-    return Trained(f"{label}, {run_dir.name}", task, model.eval().requires_grad_(False), layers)
+    label = str(run.cfg.strategy._target_).rpartition(".")[2].removesuffix("Strategy")
+    return Trained(f"{label}, {run_dir.name}", run.task, run.model.eval().requires_grad_(False), layers)
 
 
 def spectrum_of(task: Task) -> Tensor:
