@@ -30,7 +30,7 @@ _KEPT = 2
 _STATE = "state/"
 """Before the names of the arrays in a strategy's state; no name of a model's array has a slash."""
 _DIGEST = "arrays_sha256"
-FORMAT = 1
+FORMAT = 2
 """Grows whenever a checkpoint holds something else: other fields in a row, another state of a strategy."""
 
 

@@ -1,13 +1,14 @@
 """Rounded values on the wire (`wire=fp16|bf16|int8`): float parameters become values of few bits, both ways.
 
 Rounded arrays keep their type; the lossless forms of the wire then find that most of their bits are zero or alike.
-Running statistics and integers stay exact, and so do zeros. `fp16` and `bf16` round to the nearest; what is beyond
+Running statistics and integers stay exact, and so do zeros. `fp16` and `bf16` round to the nearest; a number beyond
 65504 becomes that in fp16. `int8` rounds to one of 255 multiples of a power of two, the least for which the array's
 largest magnitude fits, up or down at random so that the mean of many roundings is the value (Alistarh et al., QSGD,
 NeurIPS 2017).
 
 A device adds what rounding took from its last update to the next (error feedback: Karimireddy et al., ICML 2019),
-but not to weights that are now zero, which would bring back what was pruned.
+but not to weights that are now zero, which would bring back what was pruned. NaN and infinity travel as they are, so
+that the server sees and refuses them, and leave nothing for the next update.
 """
 
 from collections.abc import Mapping
@@ -28,7 +29,8 @@ def rounded(name: str, array: NDArray[Any], wire: Wire, generator: np.random.Gen
     if wire == "lossless" or array.dtype.kind != "f" or is_statistic(name) or not array.size:
         return array
     if wire == "fp16":
-        return np.asarray(np.clip(array, -_LARGEST_FP16, _LARGEST_FP16).astype(np.float16), array.dtype)
+        within = np.where(np.isinf(array), array, np.clip(array, -_LARGEST_FP16, _LARGEST_FP16))
+        return np.asarray(within.astype(np.float16), array.dtype)
     if wire == "bf16":
         return np.asarray(torch.from_numpy(np.array(array)).bfloat16().double().numpy(), array.dtype)
     if wire == "int8":
@@ -47,7 +49,8 @@ def rounded_update(
         wanted = array if last is None or last.shape != array.shape else np.where(zero, array, array + last)
         sent[name] = rounded(name, wanted, wire, generator)
         if sent[name] is not wanted:
-            left[name] = wanted - sent[name]
+            with np.errstate(invalid="ignore"):  # infinity less infinity
+                left[name] = np.nan_to_num(wanted - sent[name], nan=0, posinf=0, neginf=0)
     return sent, {**residual, **left}
 
 

@@ -5,13 +5,14 @@ Consensus Matter?*, TMLR 2023. In the first round clients prune what they traine
 the averaged model to the mean density that clients reached in it. From then on zeros stay zero.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from clients.plan import RoundPlan, SparseTraining
-from clients.sparse import check_floor, check_share, largest, sparsity_of
+from clients.sparse import check_floor, check_share, largest
 from clients.weights import Weights
 from strategies.fedavg import FedAvgStrategy
 
@@ -37,24 +38,32 @@ class FlashStrategy(FedAvgStrategy):
             raise ValueError(f"warmup_epochs={warmup_epochs}: must be at least 1")
         self._search = SparseTraining(sparsity, floor=floor)
         self.warmup_epochs = warmup_epochs
+        self._has_mask = False  # not seen from the weights: an initial model may have zeros by chance
 
     def plan(self, server_round: int) -> RoundPlan:
-        """Find the mask as long as the model is dense; then train within it."""
+        """Find the mask as long as there is none; then train within it."""
         plan = super().plan(server_round)
-        if self._has_mask():
+        if self._has_mask:
             return replace(plan, sparse=SparseTraining(weights="fixed"))
         return replace(plan, sparse=self._search, epochs=self.warmup_epochs)
 
     def settle(self, plan: RoundPlan, weights: Weights) -> Weights:
         """The averaged model; the first one pruned to the layers' densities, which fixes the mask."""
-        if self._has_mask():
+        if self._has_mask:
             return weights
         pruned = dict(weights)
         for name, density in self.consensus.densities.items():
             array = weights[name]
             kept = largest(np.abs(array).ravel(), round(density * array.size)).reshape(array.shape)
             pruned[name] = np.where(kept, array, array.dtype.type(0))
+        self._has_mask = True
         return pruned
 
-    def _has_mask(self) -> bool:
-        return bool(sparsity_of([self.weights[name] for name in self.prunable]))
+    def state(self) -> dict[str, Any]:
+        """See `FedAvgStrategy.state`."""
+        return {**super().state(), "has_mask": self._has_mask}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """See `FedAvgStrategy.restore`."""
+        super().restore(state)
+        self._has_mask = bool(state["has_mask"])

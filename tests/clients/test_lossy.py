@@ -69,8 +69,12 @@ def test_beyond_the_range_of_fp16_is_its_largest_value():
 
 
 @pytest.mark.parametrize("wire", SHARE)
-def test_nan_is_still_seen(wire):
-    assert np.isnan(rounded("w", np.array([1, np.nan], np.float32), wire, generator())).any()
+@pytest.mark.parametrize("strange", [np.nan, np.inf, -np.inf])
+def test_what_is_no_number_is_still_seen_and_is_not_fed_back(wire, strange):
+    sent, residual = rounded_update({"w": np.array([0.3, strange], np.float32)}, {}, wire, generator())
+    assert np.array_equal(sent["w"][1], strange, equal_nan=True)
+    sent, _ = rounded_update({"w": np.array([0.3, 0.3], np.float32)}, residual, wire, generator())
+    assert np.isfinite(sent["w"]).all()
 
 
 def test_an_unknown_wire_is_refused():
