@@ -24,7 +24,10 @@ _FREE = (
     "resume", "rounds", "runtime", "checkpoint", "evaluation", "diagnostics", "loggers",
     "cohort.start_timeout", "cohort.round_timeout",
 )  # fmt: skip
-"""Keys that may differ between a checkpoint and the run that resumes it: they do not change the model's path."""
+"""Keys that may differ between a checkpoint and the run that resumes it: they do not change the model's path.
+
+`rounds` does where rates or pruning follow it.
+"""
 _KEPT = 2
 """How many checkpoints stay, so that there is one before a broken newest one."""
 _STATE = "state/"
@@ -140,7 +143,8 @@ def _with_arrays(text: str, arrays: Weights) -> dict[str, Any]:
 def _refuse_other(theirs: Any, ours: Any, path: Path) -> None:
     """Raise ConfigError naming every key that differs and matters."""
     then, now = _flat(theirs), _flat(ours)
-    free = [key for key in _FREE if key != "rounds" or now.get("client.final_lr") is None]  # rates follow the rounds
+    follows = now.get("client.final_lr") is not None or now.get("strategy.prune") == "at_end"
+    free = [key for key in _FREE if not (key == "rounds" and follows)]
     different = [
         f"{key}: {then.get(key)} then, {now.get(key)} now"
         for key in sorted({*then, *now})

@@ -20,7 +20,8 @@ from app.console import size
 from app.serve import build_strategy
 from clients.layers import names_in
 from clients.macs import layers_per_example, macs_per_example
-from clients.plan import SparseTraining
+from clients.plan import RoundPlan, SparseTraining
+from clients.sparse import sparsity_of
 from clients.sparse_round import needed_macs
 from clients.tasks.task import Task
 from strategies.fedavg import FedAvgStrategy
@@ -59,9 +60,9 @@ def cost_of(cfg: DictConfig) -> Cost:
         once, each = (needed_macs(part, plan.sparse, densities) for part in layers)
         macs += round(once + each * (plan.epochs or training.epochs))
         down += _nbytes(strategy, [name for name in everything if not holds[name]], sparsity)
-        sent = max(0.0, plan.sparse.sparsity - plan.sparse.extra) if plan.sparse else 0.0
+        sent = _sent(plan.sparse, sparsity)
         up += _nbytes(strategy, trained, sent)
-        sparsity = 0.0 if plan.sparse and plan.sparse.weights == "swat" else sent  # ZeroFL's model stays dense
+        sparsity = _merged(strategy, plan, sent)
         keeps = cfg.downlink == "slice" and partial
         holds = {name: keeps and name not in trained for name in everything}
         partial_rounds += partial
@@ -77,6 +78,22 @@ def _density(sparse: SparseTraining | None, received: float) -> float:
     if sparse is None or sparse.weights == "plain":  # without re-parameterisation zeros learn from the first step on
         return 1.0
     return 1 - (sparse.sparsity if sparse.weights == "swat" else received)
+
+
+def _sent(sparse: SparseTraining | None, received: float) -> float:
+    """Share of zeros in a reply: those that were pruned, or those that were received where zeros stay zero."""
+    if sparse is None:
+        return 0.0
+    stays = received if sparse.weights in ("powerprop", "spectral", "fixed") else 0.0
+    return max(stays, sparse.sparsity - sparse.extra, 0.0)
+
+
+def _merged(strategy: FedAvgStrategy, plan: RoundPlan, sent: float) -> float:
+    """Share of zeros in the model after a round, of which the strategy is told as if nothing had been learned."""
+    strategy.weights = strategy.settle(plan, strategy.weights)
+    pruned = sparsity_of([strategy.weights[name] for name in strategy.prunable]) or 0.0
+    dense = plan.sparse is not None and plan.sparse.weights == "swat"  # ZeroFL's model stays dense
+    return max(0.0 if dense else sent, pruned)
 
 
 def _nbytes(strategy: FedAvgStrategy, names: Sequence[str], sparsity: float) -> int:

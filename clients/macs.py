@@ -128,7 +128,7 @@ def _visit_layers(model: nn.Module, visit: Any, *inputs: Tensor) -> None:
         for name, module in model.named_modules():
             if isinstance(module, (*LAYERS, nn.MultiheadAttention)):
                 hook = partial(_hand_on, visit, name)
-                stack.callback(module.register_forward_hook(hook).remove)
+                stack.callback(module.register_forward_hook(hook, with_kwargs=True).remove)
         try:
             torch.backends.mha.set_fastpath_enabled(False)  # it would pass the attention modules by, hooks and all
             model.eval()
@@ -140,6 +140,9 @@ def _visit_layers(model: nn.Module, visit: Any, *inputs: Tensor) -> None:
                 module.training = mode
 
 
-def _hand_on(visit: Any, name: str, layer: nn.Module, args: tuple[Any, ...], output: Any) -> None:
-    """A hook that knows its layer's name and gives no output of its own."""
-    visit(name, layer, args, output)
+def _hand_on(
+    visit: Any, name: str, layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any
+) -> None:
+    """A hook that knows its layer's name and gives no output of its own; a model may name what it hands a layer."""
+    named = [kwargs[own] for own in ("input", "query", "key") if own in kwargs]
+    visit(name, layer, (*args, *named), output)

@@ -129,7 +129,8 @@ def reply_content(model: ArrayRecord, examples: int, metrics: Mapping[str, Any])
 
 def error_content(reason: str) -> RecordDict:
     """Content of a reply that says why there is no update."""
-    return RecordDict({ERROR: ConfigRecord({"reason": reason})})
+    sendable = reason.encode(errors="replace").decode()  # names of files may hold what is no UTF-8
+    return RecordDict({ERROR: ConfigRecord({"reason": sendable})})
 
 
 def forgotten_content() -> RecordDict:

@@ -2,9 +2,8 @@
 
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -13,21 +12,18 @@ from flwr.client import NumPyClient
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from clients.diagnostics import StepSizes
 from clients.evaluation import evaluate
 from clients.layers import Groups, layer_groups, layout, names_in
+from clients.local_round import LocalRound
 from clients.memory import LocalModels
 from clients.objectives import Objective, Plain
-from clients.partial import estimate_statistics, norms, training_only
 from clients.peak import peak_memory_mb
 from clients.plan import RoundPlan, SparseTraining, with_sparsity
-from clients.prefix import Split, activations, split
-from clients.round_macs import RoundMacs
 from clients.sparse import check_share
 from clients.sparse_layers import sparse_layers
-from clients.sparse_round import measured_densities, prune_received, pruned_update
+from clients.sparse_round import prune_received, pruned_update
 from clients.tasks.task import Examples, Task
-from clients.training import Key, LocalTraining, batches, train
+from clients.training import Key, LocalTraining
 from clients.weights import is_statistic, load_weights, weights_of
 
 
@@ -93,36 +89,22 @@ class FederatedClient(NumPyClient):
         groups = self._agreed_groups(plan)
         self._load(parameters, config.get("names"))
         prune_received(self.model, plan)
-        trained = names_in(groups, plan.groups)
-        key = Key(self.seed, plan.round, self.partition)
         previous = self.local_models.recall() if self.objective.queue else []
-        with ExitStack() as stack:
-            layers = stack.enter_context(sparse_layers(self.model, plan.sparse))
-            self._own_statistics(plan)
-            learning = stack.enter_context(training_only(self.model, trained, training.frozen_norm))
-            loss_of = stack.enter_context(self.objective.loss(self.model, learning, previous))
-            given = self._cached_prefix(trained, training)
-            steps = StepSizes(self._parameters(groups, plan)) if plan.diagnostics else None
-            loss = train(
-                self.model, learning, self.task, self.examples, training, plan.learning_rate, key, loss_of, given,
-                after_step=steps or (lambda: None),
-            )  # fmt: skip
+        local = LocalRound(
+            self.model, self.task, self.examples, training, plan, groups, self.objective, self.batch_norm, previous
+        )
+        trained = local.train(Key(self.seed, plan.round, self.partition))
         if self.objective.queue:
             self.local_models.push(weights_of(self.model), self.objective.queue)
-        update = pruned_update(self.model, plan, trained, names_in(groups, None))
-        work = RoundMacs(self.model, self._example, len(self.examples), training)
-        beside = work.of_passes(training.epochs * self.objective.models(len(previous)))  # the models it asks
-        densities = measured_densities(self.model, layers)
+        update = pruned_update(self.model, plan, names_in(groups, plan.groups), names_in(groups, None))
         metrics = {
             "names": list(update),
-            "loss": loss,
-            "macs": work.of_training(trained, given is not None, plan.sparse, densities)
-            + work.of_passes(int(self._estimates(plan)))
-            + beside,
-            "macs-dense": work.of_training(names_in(groups, None)) + beside,
+            "loss": trained.loss,
+            "macs": trained.macs,
+            "macs-dense": trained.macs_dense,
             "seconds": time.perf_counter() - started,
             "memory": peak_memory_mb(),
-            **({} if steps is None else {"steps": [size for row in steps.sizes for size in row]}),
+            **({"steps": list(trained.steps)} if plan.diagnostics else {}),
         }
         return list(update.values()), len(self.examples), metrics
 
@@ -146,48 +128,9 @@ class FederatedClient(NumPyClient):
             )
         return groups
 
-    def _parameters(self, groups: Groups, plan: RoundPlan) -> list[list[torch.nn.Parameter]]:
-        """The parameters of each group that the plan trains."""
-        named = dict(self.model.named_parameters())
-        chosen = range(len(groups)) if plan.groups is None else plan.groups
-        return [[named[name] for name in groups[index] if name in named] for index in chosen]
-
     def _load(self, parameters: list[NDArray[Any]], names: list[str] | None) -> None:
         names = list(shared(self.model, self.batch_norm)) if names is None else names
         load_weights(self.model, dict(zip(names, parameters, strict=True)))
-
-    def _own_statistics(self, plan: RoundPlan) -> None:
-        """Where statistics stay at home, measure this client's own."""
-        if self.batch_norm == "local":  # what another client of this process left must not be seen
-            rows = batches(len(self.examples), self.training.batch_size) if self._estimates(plan) else ()
-            estimate_statistics(self.model, (self.task.prepare(self.examples.inputs[r]) for r in rows))
-
-    def _estimates(self, plan: RoundPlan) -> bool:
-        """Whether something normalises by this client's own statistics: full training uses those of the batch."""
-        frozen = plan.phase == "partial" and self.training.frozen_norm == "eval"
-        needed = frozen or self.objective.models(previous=0) > 0
-        return self.batch_norm == "local" and needed and bool(norms(self.model))
-
-    def _cached_prefix(
-        self, trained: tuple[str, ...], training: LocalTraining
-    ) -> tuple[Split, tuple[Tensor, ...]] | None:
-        """The split below what is trained and the activations there; None where caching them is not possible."""
-        limit = training.cache_mb * 2**20
-        if not limit or self.task.augments or self.objective.needs_inputs or training.epochs == 1:
-            return None
-        parts = split(self.model, trained, training.frozen_norm)
-        if parts is None:
-            return None
-        rows = batches(len(self.examples), training.batch_size)
-        inputs = (training.arrange(self.task.prepare(self.examples.inputs[r])) for r in rows)
-        with training.autocast():
-            values = activations(parts, inputs, len(self.examples), limit)
-        return None if values is None else (parts, values)
-
-    @cached_property
-    def _example(self) -> Tensor:
-        """A model input of the size that training works on: a text is as long as the longest of its batch."""
-        return self.task.prepare(self.examples.inputs[: self.training.batch_size])[:1]
 
 
 @lru_cache(maxsize=8)

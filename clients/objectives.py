@@ -150,10 +150,10 @@ def _representation(model: nn.Module) -> Iterator[list[Tensor]]:
         raise ValueError(f"objective=moon: {type(model).__name__} has no linear layer whose input could be compared")
     seen: list[Tensor] = []
 
-    def keep(layer: nn.Module, inputs: tuple[Tensor, ...]) -> None:
-        seen[:] = [inputs[0]]
+    def keep(layer: nn.Module, inputs: tuple[Tensor, ...], named: dict[str, Tensor]) -> None:
+        seen[:] = [*inputs, *named.values()]  # one, which a model may hand it by name
 
-    handle = layers[-1].register_forward_pre_hook(keep)
+    handle = layers[-1].register_forward_pre_hook(keep, with_kwargs=True)
     try:
         yield seen
     finally:

@@ -61,10 +61,10 @@ class SparseLayer:
         """The layer's forward pass with pruned activations, `plain` where nothing is to be pruned."""
         if not layer.training or not torch.is_grad_enabled() or min(self.densities[-1]) == 1:
             return plain(*inputs, **kwargs)
-        pruned: Callable[..., Any] = pruned_conv if isinstance(layer, CONVOLUTIONS) else pruned_linear
         if isinstance(layer, nn.MultiheadAttention):
-            pruned = pruned_attention
-        return pruned(layer, self.densities[-1], *inputs, **kwargs)
+            return pruned_attention(layer, self.densities[-1], *inputs, **kwargs)
+        pruned = pruned_conv if isinstance(layer, CONVOLUTIONS) else pruned_linear
+        return pruned(layer, self.densities[-1], *inputs, *kwargs.values())  # one input, which a model may name
 
 
 @contextmanager

@@ -25,15 +25,18 @@ Moments = dict[str, NDArray[Any]]
 class ServerOptimizer:
     """Takes the mean as it is, which is FedAvg; the base of those that do not.
 
-    lr: how much of a step is taken. starts: the kinds of moments and the value at which each begins.
+    lr: how much of a step is taken.
     """
 
-    def __init__(self, lr: float = 1.0, starts: Mapping[str, float] | None = None) -> None:
-        if not 0 < lr < float("inf"):
-            raise ValueError(f"lr={lr}: must be above 0")
-        self.lr = lr
-        self._starts = dict(starts or {})
-        self._moments: dict[str, Weights] = {kind: {} for kind in self._starts}
+    lr = 1.0
+
+    def __init__(self) -> None:
+        self._remember({})
+
+    def _remember(self, starts: dict[str, float]) -> None:
+        """Have moments of these kinds, each of which begins at that value."""
+        self._starts = starts
+        self._moments: dict[str, Weights] = {kind: {} for kind in starts}
 
     def step(self, old: Weights, new: Weights) -> Weights:
         """The model after the round, from the one before and what the strategy merged.
@@ -73,7 +76,9 @@ class Momentum(ServerOptimizer):
     """FedAvgM: m = momentum m + change; the model moves by lr m. At lr 1 and momentum 0 it is FedAvg."""
 
     def __init__(self, lr: float = 1.0, momentum: float = 0.9) -> None:
-        super().__init__(lr, {"m": 0.0})
+        super().__init__()
+        self._remember({"m": 0.0})
+        self.lr = _above_zero("lr", lr)
         self.momentum = _below_one("momentum", momentum)
 
     def _direction(self, change: NDArray[Any], before: Moments) -> tuple[NDArray[Any], Moments]:
@@ -96,13 +101,12 @@ class Adaptive(ServerOptimizer):
         beta1: float = 0.9,
         beta2: float | None = None,
     ) -> None:
-        if not 0 < tau < float("inf"):
-            raise ValueError(f"tau={tau}: must be above 0")
         if (beta2 is None) != (rule == "adagrad"):
             raise ValueError(f"beta2={beta2}: adam and yogi need one, adagrad has none")
-        super().__init__(lr, {"m": 0.0, "v": tau**2})
+        super().__init__()
+        self.lr, self.tau = _above_zero("lr", lr), _above_zero("tau", tau)
+        self._remember({"m": 0.0, "v": tau**2})
         self.rule = rule
-        self.tau = tau
         self.beta1 = _below_one("beta1", beta1)
         self.beta2 = 0.0 if beta2 is None else _below_one("beta2", beta2)
 
@@ -119,6 +123,12 @@ class Adaptive(ServerOptimizer):
         elif self.rule == "adagrad":
             growth = squared
         return v + (1 - self.beta2) * growth
+
+
+def _above_zero(name: str, value: float) -> float:
+    if not 0 < value < float("inf"):
+        raise ValueError(f"{name}={value}: must be above 0")
+    return value
 
 
 def _below_one(name: str, value: float) -> float:

@@ -23,6 +23,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
+from clients.layers import names_in
 from clients.plan import RoundPlan, SparseTraining, with_sparsity
 from clients.sparse import check_floor, check_share, keep_largest, reparameterise
 from clients.weights import Weights
@@ -91,11 +92,14 @@ class SparsyFedStrategy(FedAvgStrategy):
         return with_sparsity(plan, targets[partition % len(targets)] if targets else None)
 
     def settle(self, plan: RoundPlan, weights: Weights) -> Weights:
-        """The averaged model, pruned to the target where that is asked for."""
-        if self.reprune or plan.round == self._pruned_once:
-            names = [name for name in self.prunable if name not in self._sparse.dense]
-            return keep_largest(weights, self.target(plan.round), names, self._sparse.floor)
-        return weights
+        """The averaged model, pruned to the target where that is asked for; in a partial round only its slice moves."""
+        once = plan.round == self._pruned_once
+        if not (self.reprune or once):
+            return weights
+        names = [name for name in self.prunable if name not in self._sparse.dense]
+        pruned = keep_largest(weights, self.target(plan.round), names, self._sparse.floor)
+        chosen = names_in(self.groups, None if once else plan.groups)
+        return {name: pruned[name] if name in chosen else array for name, array in weights.items()}
 
     def effective(self) -> Weights:
         """theta: the weights that the model computes with."""

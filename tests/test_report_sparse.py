@@ -84,6 +84,9 @@ def test_a_sparse_run_that_did_not_settle_says_so(tmp_path):
     run = load_run(write_run(tmp_path / "run", THREE, recorded=sparse_rows(), summary={"settled_round": None}))
     (settled,) = (column for column in columns([run]) if column.title == "settled round")
     assert settled.cell(*group_runs([run])) == "not settled"
+    assert "settled round not within 3 rounds" in words(report(run.path))
+    dense = write_run(tmp_path / "dense", THREE, strategy="FedAvg", summary={"settled_round": None})
+    assert "settled round not recorded" in words(report(dense))
 
 
 def test_the_sentence_of_a_comparison_names_who_comes_first(tmp_path):

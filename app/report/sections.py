@@ -57,6 +57,8 @@ def run_table(run: Run) -> str:
     about: dict[str, Any] = {"run directory": str(run.path), **(run.summary or {"status": "unfinished"})}
     about["sha256 of the model"] = about.pop("model_sha256", None)
     about["seed"] = run.config.get("seed")
+    if about.get("settled_round", "") is None and run.series("kept_change"):
+        about["settled_round"] = f"not within {run.rows[-1]['round']} rounds"
     rows = [
         [_title(key), f"{value:,}" if key.endswith("_total") and isinstance(value, int) else _value(value)]
         for key, value in about.items()

@@ -26,6 +26,8 @@ MANDATORY = {
     "images": ["task.data=/none", "task.shape=[1,8,8]", "task.classes=10"],
     "texts": ["task.data=/none", "task.classes=[good,bad]"],
 }
+CLASSES = {"skewed": "dirichlet"}
+"""Partitions that are another's class with a setting of their own."""
 OWN_CLIENTS = ("synthetic",)
 """Tasks that cannot be split, for they are made of clients."""
 
@@ -68,7 +70,7 @@ def compose_and_construct(chosen, vocabulary):
     given = [key for choice in chosen for key in MANDATORY.get(choice, [])]
     overrides = [*(f"{name}={choice}" for name, choice in choices.items()), *given, "task.clients=2", "seed=3"]
     if choices["task"] in OWN_CLIENTS and choices["partition"] != "iid":
-        with pytest.raises(ConfigError, match=f"^partition={choices['partition']}: .* has clients of its own"):
+        with pytest.raises(ConfigError, match=r"^partition=\w+: .* has clients of its own"):
             compose(overrides)
         return
     cfg = compose(overrides)
@@ -78,7 +80,9 @@ def compose_and_construct(chosen, vocabulary):
     strategy = build_strategy(cfg, task, SimulatedRoster(task.clients))
     assert isinstance(strategy, FedAvgStrategy)
     assert (task.clients, task.seed, strategy.cohort.seed) == (2, 3, 3)
-    assert type(task.partition).__name__.lower() == choices["partition"]
+    assert type(task.partition).__name__.lower() == {"skewed": "dirichlet"}.get(
+        choices["partition"], choices["partition"]
+    )
     assert callable(make(cfg, "runtime").run)
     assert strategy.plan(1).round == 1
 
@@ -107,6 +111,16 @@ def test_defaults():
     assert (cfg.seed, cfg.task.name, cfg.task.clients, cfg.resume) == (0, "digits", 10, None)
     assert cfg.strategy._target_ == "strategies.fedpart.FedPartStrategy"
     assert cfg.runtime._target_ == "app.inline.InlineRuntime"
+
+
+@pytest.mark.parametrize("partition", [name for name in GROUPS["partition"] if name != "natural"])
+@pytest.mark.parametrize("experiment", ["fedpart_resnet8_cifar10", "sparsyfed_cifar10"])
+def test_an_experiment_may_be_split_in_any_way(experiment, partition):
+    assert (
+        compose([f"experiment={experiment}", f"partition={partition}"]).partition
+        == compose([f"partition={partition}", "task=cifar10"]).partition
+    )
+    assert compose(["experiment=sparsyfed_cifar10"]).partition.alpha == 0.1
 
 
 def test_composing_again_starts_anew():

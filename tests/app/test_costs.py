@@ -62,6 +62,20 @@ def test_sparse_training_by_hand():
     assert topk.macs == dense.macs
 
 
+@pytest.mark.parametrize(
+    ("settings", "densities"),
+    [
+        (["strategy=flash"], [1, 0.5, 0.5]),  # the mask is found in the first round
+        (["strategy=powerprop", "strategy.recovery=1"], [1, 1, 0.5]),  # pruned after the second of three
+        (["strategy=fedsparsify", "strategy.beta=1.25"], [1, 1 - 0.5 * 19 / 27, 1 - 0.5 * 26 / 27]),
+    ],
+)
+def test_work_follows_the_zeros_that_stay(settings, densities):
+    """Work is proportional to density: weight gradients too, where zeros stay zero."""
+    cost = cost_of(compose([*settings, "rounds=3", "strategy.sparsity=0.5"]))
+    assert cost.macs / cost.macs_dense == pytest.approx(sum(densities) / 3, abs=1e-4)
+
+
 @pytest.mark.parametrize("option", ["-h", "--help"])
 def test_help_says_what_it_is_for(option, capsys):
     assert main([option]) == 0

@@ -53,6 +53,7 @@ MISTAKES = {
         ["server_optimizer.momentum=1", "below 1"],
     ),
     "server rate of none": (["server_optimizer.lr=1"], ["server_optimizer.lr", "no such key"]),
+    "new server rate of none": (["+server_optimizer.lr=1"], ["server_optimizer.lr", "no such key"]),
     "final rate of zero": (["client.final_lr=0"], ["client.final_lr=0", "above 0"]),
     "momentum of Adam": (["client.momentum=0.9"], ["client.momentum=0.9", "sgd"]),
     "data of the digits": (["task.data=/data"], ["task.data=/data"]),

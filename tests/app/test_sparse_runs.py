@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from app import run_record
-from app.config import compose, make
+from app.config import ConfigError, compose, make
 from clients.sparse import sparsity_of
 from clients.sparse_layers import prunable
 from tests.runs import play
@@ -108,6 +108,13 @@ def test_two_and_two_are_four(tmp_path, strategy):
     file = tmp_path / "whole" / "checkpoints" / "round-000002.safetensors"
     rest = play(tmp_path / "rest", *settings, "rounds=4", f"resume='{file}'")
     assert (rest.timeless, rest.sha256) == (whole.timeless, whole.sha256)
+
+
+def test_pruning_at_the_end_is_of_the_rounds_that_were_set(tmp_path):
+    """Other rounds would be another schedule; where nothing follows them they may be prolonged."""
+    half = play(tmp_path / "half", "strategy=powerprop", *FAST, "checkpoint.every=1")
+    with pytest.raises(ConfigError, match="rounds: 3 then, 6 now"):
+        play(tmp_path / "rest", "strategy=powerprop", *FAST, "rounds=6", f"resume='{half.folder}'")
 
 
 @pytest.mark.parametrize("objective", ["fedprox", "moon"])

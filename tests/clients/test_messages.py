@@ -1,6 +1,7 @@
 """Orders and replies survive their message, everything else is a ValueError, and sizes are what is serialised."""
 
 import math
+import os
 import pickle
 from dataclasses import replace
 
@@ -110,6 +111,9 @@ def test_any_float_may_be_sent(loss):
 def test_a_reason_comes_back():
     order = Message(order_content(model(), PLAN_7, 4, 9), 1, "train")
     assert error_of(Message(error_content("no data"), reply_to=order)) == "no data"
+    unreadable = error_content(f"no file {os.fsdecode(bytes([0xFF]))}")
+    unreadable.config_records["error"].deflate()
+    assert error_of(Message(unreadable, reply_to=order)) == "no file ?"
     assert error_of(failure(order, "out of memory")) == "out of memory"
     assert error_of(failure(order, None)) == "Flower error 6"
     assert error_of(Message(reply_content(model(), 1, COSTS), reply_to=order)) is None

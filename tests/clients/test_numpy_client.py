@@ -12,6 +12,7 @@ from app import client_app
 from clients.evaluation import evaluate
 from clients.layers import layer_groups
 from clients.numpy_client import FederatedClient, shared
+from clients.objectives import Moon
 from clients.plan import RoundPlan, SparseTraining
 from clients.sparse_layers import prunable
 from clients.tasks.task import Examples
@@ -70,6 +71,14 @@ def test_macs_are_those_of_the_slice_over_all_examples_and_epochs():
     assert again["macs"] == 10 * 2 * (288 + 864 * 2 + 6 * 2)
     assert metrics["macs-dense"] == (3 * 1158 - 288) * 10 * 2
     assert fit(client_of())[2]["macs"] == metrics["macs-dense"]
+
+
+@pytest.mark.parametrize("batch_norm", ["global", "local"])
+def test_full_and_dense_training_costs_what_it_is_compared_to(batch_norm):
+    """MOON's other models need statistics too, which is as much work in the dense round that stands beside it."""
+    client = FederatedClient(TASK.build_model(), TASK, TASK.client_examples(0), LOCAL, 0, 0, batch_norm, Moon())
+    metrics = fit(client)[2]
+    assert metrics["macs"] == metrics["macs-dense"]
 
 
 def test_measuring_statistics_is_work_too():

@@ -109,6 +109,14 @@ def test_repruning_takes_the_model_back_to_the_target():
     assert sum(np.count_nonzero(strategy.weights[name]) for name in NAMES) == 39
 
 
+def test_repruning_moves_nothing_outside_the_slice():
+    strategy = build(FedPartSparsyFedStrategy, warmup=0, sparsity=0.5, reprune=True)
+    before = dict(strategy.weights)
+    start(strategy, lambda weights, p: {name: weights[name] for name in strategy.groups[0]})
+    assert not strategy.weights["conv1.weight"].all()
+    assert all(strategy.weights[name] is before[name] for group in strategy.groups[1:] for name in group)
+
+
 def test_pruning_at_the_end_is_for_the_last_round():
     strategy = build(sparsity=0.5, prune="at_end", rounds=2)
     reports, orders = start(strategy, lambda weights, p: weights, rounds=2)
