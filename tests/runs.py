@@ -16,6 +16,8 @@ from app.config import compose, make
 ROOT = Path(__file__).resolve().parents[1]
 QUICK = ("task.clients=3", "task.examples=40", "client.epochs=1", "rounds=3", "checkpoint.every=0")
 """A run of about a second; what a test gives as well wins, because Hydra takes the last one."""
+PARTLY = ("strategy=fedpart", "strategy.warmup=1", "strategy.rounds_per_layer=1", "rounds=6")
+"""One full round, then each of the five groups once."""
 
 
 @dataclass(frozen=True)
