@@ -79,11 +79,13 @@ def who(message: Message, context: Context) -> Message:
 
 def _identity(node_config: Mapping[str, Any]) -> dict[str, Any]:
     """Partition and number of partitions, or a name for the device's own data, or what is missing."""
-    answer = {key: int(node_config[key]) for key in ("partition-id", "num-partitions") if key in node_config}
-    if path := node_config.get("data-path"):
+    texts = {key: str(node_config[key]) for key in ("partition-id", "num-partitions") if key in node_config}
+    answer = {key: int(text) for key, text in texts.items() if text.isdecimal()}
+    path = node_config.get("data-path")
+    if path and answer.keys() == texts.keys():
         answer.pop("num-partitions", None)
         return {**answer, "data": hashlib.sha256(str(path).encode()).hexdigest()}
-    if len(answer) == 2 and 0 <= answer["partition-id"] < answer["num-partitions"]:
+    if not path and len(answer) == 2 and answer["partition-id"] < answer["num-partitions"]:
         return answer
     example = "--node-config 'partition-id=0 num-partitions=2', or 'data-path=\"/path/to/its/own/data\"'"
     return {
