@@ -1,12 +1,12 @@
 """Checkpoints: one file that holds all that a run needs to go on to the same bits.
 
-The model is the file's arrays, beside those of the strategy's state; its metadata hold the rounds so far, the rest
-of that state, and the configuration. Everything else is a function of these: the schedule and all random draws are
-keyed by the round.
+The model is the file's arrays, beside those of the strategy's state and of what inline clients remember; its metadata
+hold the rounds so far, the rest of that state, and the configuration. Everything else is a function of these: the
+schedule and all random draws are keyed by the round.
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,19 +31,23 @@ _FREE = (
 _KEPT = 2
 """How many checkpoints stay, so that there is one before a broken newest one."""
 _STATE = "state/"
-"""Before the names of the arrays in a strategy's state; no name of a model's array has a slash."""
+"""Before the names of the arrays beside the model's; no name of a model's array has a slash."""
 _DIGEST = "arrays_sha256"
-FORMAT = 2
+FORMAT = 3
 """Grows whenever a checkpoint holds something else: other fields in a row, another state of a strategy."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The model after the last of `rows`, and the strategy's own state, of JSON types and arrays."""
+    """The model after the last of `rows`, and the strategy's own state, of JSON types and arrays.
+
+    clients: what clients keep of their own, where that is in this process (`clients.memory.own_of_clients`).
+    """
 
     weights: Weights
     rows: list[dict[str, Any]]
     strategy: dict[str, Any]
+    clients: dict[str, Any] = field(default_factory=dict)
 
     @property
     def round(self) -> int:
@@ -69,9 +73,9 @@ def save(run_dir: Path, checkpoint: Checkpoint, cfg: DictConfig) -> Path:
     folder.mkdir(exist_ok=True)
     path = folder / f"round-{checkpoint.round:06d}.safetensors"
     config = json.dumps(OmegaConf.to_container(cfg, resolve=True))
-    strategy, arrays = _without_arrays(checkpoint.strategy)
+    state, arrays = _without_arrays({"strategy": checkpoint.strategy, "clients": checkpoint.clients})
     arrays = {**checkpoint.weights, **arrays}
-    texts = {"format": str(FORMAT), "rows": json.dumps(checkpoint.rows), "strategy": strategy, "config": config}
+    texts = {"format": str(FORMAT), "rows": json.dumps(checkpoint.rows), "state": state, "config": config}
     with whole(path) as beside:
         save_file(arrays, beside, {**texts, _DIGEST: fingerprint(dict(sorted(arrays.items())))})
     for old in sorted(folder.glob("round-*.safetensors"))[:-_KEPT]:
@@ -116,12 +120,12 @@ def _read(path: Path) -> tuple[Checkpoint, Any]:
     if fingerprint(dict(sorted(arrays.items()))) != texts[_DIGEST]:
         raise ValueError("its arrays are not those that were written")
     weights = {name: array for name, array in arrays.items() if not name.startswith(_STATE)}
-    checkpoint = Checkpoint(weights, json.loads(texts["rows"]), _with_arrays(texts["strategy"], arrays))
+    checkpoint = Checkpoint(weights, json.loads(texts["rows"]), **_with_arrays(texts["state"], arrays))
     return checkpoint, json.loads(texts["config"])
 
 
 def _without_arrays(state: dict[str, Any]) -> tuple[str, Weights]:
-    """A strategy's state as JSON in which names stand for the arrays, and the arrays by these names."""
+    """A state as JSON in which names stand for the arrays, and the arrays by these names."""
     arrays: Weights = {}
 
     def name_of(array: NDArray[Any]) -> dict[str, str]:

@@ -6,12 +6,11 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from app import checkpoint, client_app
+from app import client_app
 from app.config import to_yaml
 from app.grids import Here, InlineGrid, Player
 from app.serve import serve
 from app.workers import Workers
-from clients.memory import Memory
 
 
 class InlineRuntime:
@@ -32,7 +31,4 @@ class InlineRuntime:
         player: Player = Here(client_app.app) if self.workers == 1 else Workers(self.workers, run_config)
         with closing(player):
             grid = InlineGrid(player, run_config)
-            if cfg.resume:  # the simulated devices still hold what they held when the checkpoint was made
-                done = checkpoint.load(Path(cfg.resume), cfg)
-                Memory(grid.context.state).remember(done.round + 1, done.weights)
-            serve(cfg, grid, run_dir, "inline")
+            serve(cfg, grid, run_dir, "inline", grid.context.state)

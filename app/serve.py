@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 import torch
-from flwr.app import ArrayRecord
+from flwr.app import ArrayRecord, RecordDict
 from flwr.serverapp import Grid
 from omegaconf import DictConfig
 
@@ -16,8 +16,10 @@ from app.console import RunConsole, closing_line
 from app.grids import StreamingGrid
 from app.loggers import check_loggers, open_loggers
 from app.mismatch import add_steps, carry_steps
+from app.recall import recall
 from app.run_record import REPORT, RunRecord
 from clients.evaluation import evaluate
+from clients.memory import own_of_clients
 from clients.numpy_client import shared
 from clients.sparse_layers import prunable
 from clients.tasks.task import Examples, Task
@@ -28,8 +30,11 @@ from strategies.fedavg import FedAvgStrategy
 from strategies.roster import DeviceRoster, Roster, SimulatedRoster
 
 
-def serve(cfg: DictConfig, grid: Grid, run_dir: Path, runtime: str) -> None:
-    """Play the whole run over `grid` and leave its files in `run_dir`. Raises RunFailed if it cannot."""
+def serve(cfg: DictConfig, grid: Grid, run_dir: Path, runtime: str, memory: RecordDict | None = None) -> None:
+    """Play the whole run over `grid` and leave its files in `run_dir`. Raises RunFailed if it cannot.
+
+    memory: what clients remember, where it is in this process.
+    """
     check_loggers(cfg.loggers)
     torch.set_num_threads(cfg.client.threads)
     logging.getLogger("flwr").setLevel(logging.WARNING)  # the run's own console says what happens
@@ -45,7 +50,8 @@ def serve(cfg: DictConfig, grid: Grid, run_dir: Path, runtime: str) -> None:
         record.save_split(split)
     if done is not None:
         carry_steps(Path(cfg.resume), run_dir, done.round)
-    watch = RoundWatch(cfg, task, strategy, record, test)
+        recall(cfg, done, strategy, memory)
+    watch = RoundWatch(cfg, task, strategy, record, test, memory)
     try:
         strategy.start(
             StreamingGrid(grid, watch.console.reply),
@@ -66,10 +72,17 @@ class RoundWatch:
     """Evaluates and records each round; Flower calls it after every one, and with 0 before the first."""
 
     def __init__(
-        self, cfg: DictConfig, task: Task, strategy: FedAvgStrategy, record: RunRecord, test: Examples
+        self,
+        cfg: DictConfig,
+        task: Task,
+        strategy: FedAvgStrategy,
+        record: RunRecord,
+        test: Examples,
+        memory: RecordDict | None,
     ) -> None:
         self.console = RunConsole(cfg.rounds)
         self._cfg, self._task, self._strategy, self._record, self._test = cfg, task, strategy, record, test
+        self._memory = memory
         self._model = task.build_model(cfg.seed).to(memory_format=torch.channels_last)
         self._loggers = open_loggers(cfg.loggers, record.run_dir, plain(cfg), record.rows)
         self._clock = time.perf_counter()
@@ -97,7 +110,8 @@ class RoundWatch:
             add_steps(self._record.run_dir, report, len(strategy.groups))
         every = self._cfg.checkpoint.every
         if every and report.round and (report.round % every == 0 or report.round == self._cfg.rounds):
-            state = Checkpoint(strategy.weights, self._record.rows, strategy.state())
+            own = own_of_clients(self._memory) if self._memory is not None else {}
+            state = Checkpoint(strategy.weights, self._record.rows, strategy.state(), own)
             checkpoint.save(self._record.run_dir, state, self._cfg)
         self._clock = time.perf_counter()
 

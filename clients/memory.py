@@ -6,9 +6,12 @@ what changed since the model of round `base`; a device that remembers that model
 node plays can share its memory.)
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
+import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
+from numpy.typing import NDArray
 
 from clients.weights import Weights
 from clients.wire import Payload, pack, unpack
@@ -24,6 +27,22 @@ def state_of(state: RecordDict, partition: int) -> RecordDict:
     """
     others = {key for key in state if key.rpartition("-")[2].isdigit() and not key.endswith(f"-{partition}")}
     return RecordDict({key: record for key, record in state.items() if key not in others})
+
+
+def own_of_clients(state: RecordDict) -> dict[str, list[NDArray[np.uint8]]]:
+    """All that the clients of a node keep of their own (`LocalModels`), packed, for a checkpoint."""
+    records = {key: record for key, record in state.array_records.items() if key != _MODEL}
+    return {key: [np.frombuffer(array.data, np.uint8) for array in records[key].values()] for key in sorted(records)}
+
+
+def give_back(state: RecordDict, own: Mapping[str, Sequence[NDArray[np.uint8]]]) -> None:
+    """The inverse of `own_of_clients`."""
+    for key, arrays in own.items():
+        state[key] = _record([array.tobytes() for array in arrays])
+
+
+def _record(packed: Sequence[bytes]) -> ArrayRecord:
+    return ArrayRecord({str(at): Array("uint8", (len(data),), _STYPE, data) for at, data in enumerate(packed)})
 
 
 class LocalModels:
@@ -48,8 +67,7 @@ class LocalModels:
         """Remember one more and forget those beyond `queue`."""
         kept = [pack(weights, compress=False).to_bytes()]
         kept += [array.data for array in self._state.array_records.get(self._key, ArrayRecord()).values()][: queue - 1]
-        arrays = {str(age): Array("uint8", (len(data),), _STYPE, data) for age, data in enumerate(kept)}
-        self._state[self._key] = ArrayRecord(arrays)
+        self._state[self._key] = _record(kept)
 
 
 class Memory:

@@ -30,3 +30,9 @@ def own_digits(folder: Path, part: int, parts: int) -> Path:
     path = folder / f"own data {part}.npz"
     np.savez(path, x=digits.images[part::parts].astype(np.uint8), y=digits.target[part::parts])
     return path
+
+
+def at_work(log: str, server_round: int) -> bool:
+    """Whether a device, by its log, has taken this round's message and not answered yet."""
+    since = log.rpartition(f"ROUND {server_round}]")[2]
+    return f"ROUND {server_round}]" in log and "Received successfully" in since

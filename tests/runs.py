@@ -53,6 +53,12 @@ class Run:
         return {str(path.relative_to(self.folder)) for path in self.folder.rglob("*") if path.is_file()}
 
 
+def recorded(folder: Path) -> int:
+    """How many rounds are on disk, the initial model not counted."""
+    file = folder / "rounds.jsonl"
+    return file.read_text().count("\n") - 1 if file.exists() else -1
+
+
 def merged(*overrides: str) -> list[str]:
     """QUICK and these overrides, each key once, the last value winning."""
     return list({override.split("=")[0].lstrip("+"): override for override in (*QUICK, *overrides)}.values())

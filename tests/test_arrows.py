@@ -1,6 +1,7 @@
 """Who may import whom, read from the source: app -> strategies -> clients, and nothing points back."""
 
 import ast
+import re
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -113,3 +114,15 @@ def test_ray_is_imported_by_nobody():
 def test_app_has_an_empty_init():
     """Flower imports it to check the project, in a process that is to stay light."""
     assert (ROOT / "app" / "__init__.py").read_text() == ""
+
+
+def test_pickles_go_to_a_runs_own_workers_alone():
+    """By pipes that nobody else reaches; never over the wire, never into files that a run leaves or reads."""
+    product = {name: names for name, names in imports().items() if inside(name, "app", "strategies", "clients")}
+    assert {name for name, names in product.items() if "pickle" in names} == {"app.lending", "app.workers"}
+    assert not {n for names in product.values() for n in names if inside(n, "joblib", "dill", "cloudpickle", "shelve")}
+    for package in ("app", "strategies", "clients"):
+        for file in (ROOT / package).rglob("*.py"):
+            text = file.read_text()
+            assert not re.search(r"torch\.(load|save)\(|allow_pickle=True", text), file
+            assert text.count("np.load(") == text.count("allow_pickle=False"), file

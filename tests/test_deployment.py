@@ -12,25 +12,14 @@ import pytest
 import tomli_w
 
 from app.flower import environment, flwr_run, free_port, started
-from tests.deployment import Deployment, Service, make_certificates
-from tests.runs import Run, merged
+from tests.deployment import Deployment, make_certificates
+from tests.devices import at_work
+from tests.runs import Run, merged, recorded
 
 
 def run(there: Deployment, folder: Path, *overrides: str) -> str:
     """Play a run on the devices; its final status."""
     return flwr_run(there.home, {"overrides": " ".join(merged(*overrides)), "run-dir": str(folder)})
-
-
-def recorded(folder: Path) -> int:
-    """How many rounds are on disk, the initial model not counted."""
-    file = folder / "rounds.jsonl"
-    return file.read_text().count("\n") - 1 if file.exists() else -1
-
-
-def at_work(device: Service, server_round: int) -> bool:
-    """Whether a device has taken this round's message and not answered yet."""
-    since = device.said.rpartition(f"ROUND {server_round}]")[2]
-    return f"ROUND {server_round}]" in device.said and "Received successfully" in since
 
 
 @pytest.mark.slow
@@ -142,7 +131,7 @@ def disturb(devices, folder):
 
     def all_done():
         for number in list(disturbances):
-            if at_work(devices[number], 2):
+            if at_work(devices[number].said, 2):
                 disturbances.pop(number)(devices[number])
         return not disturbances
 

@@ -51,23 +51,6 @@ def test_simulation_equals_inline(tmp_path, leaves_nothing, strategy):
 
 
 @pytest.mark.slow
-def test_three_and_three_are_six_in_the_simulation(tmp_path, leaves_nothing):
-    """Virtual devices of another SuperLink remember nothing, so bytes may differ from those of one unbroken run."""
-    whole = play(tmp_path / "inline", *FIVE, "rounds=6")
-    half, rest = tmp_path / "half", tmp_path / "rest"
-    simulated = (*FIVE, "runtime=simulation", "runtime.nodes=2", "checkpoint.every=3")
-    for folder, more in ((half, ("rounds=3",)), (rest, ("rounds=6", f"resume='{half}'"))):
-        done = shell(command(folder, *simulated, *more), tmp_path)
-        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-    assert Run(rest).sha256 == whole.sha256
-    assert Run(rest).rows[:4] == Run(half).rows
-    learnt = ("round", "phase", "groups", "accuracy", "loss", "train_loss", "sampled", "completed", "macs")
-    assert [[row[name] for name in learnt] for row in Run(rest).rows] == [
-        [row[name] for name in learnt] for row in whole.rows
-    ]
-
-
-@pytest.mark.slow
 def test_two_simulations_side_by_side(tmp_path, leaves_nothing):
     """Each has its own SuperLink and its own Ray, with no more workers than the machine has cores."""
     inline, most = play(tmp_path / "inline", *PARTLY), {"a": 0, "b": 0}

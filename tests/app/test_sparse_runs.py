@@ -101,15 +101,6 @@ def test_clients_of_their_own_sparsity_prune_what_they_receive(tmp_path):
     assert run.rows[-1]["sparsity_up"] == pytest.approx(1 - sum(kept) / 3 / N)
 
 
-@pytest.mark.parametrize("strategy", ["sparsyfed", "flash", "zerofl", "fedpart_sparsyfed"])
-def test_two_and_two_are_four(tmp_path, strategy):
-    settings = (f"strategy={strategy}", *FAST, "server_optimizer=momentum")
-    whole = play(tmp_path / "whole", *settings, "rounds=4", "checkpoint.every=2")
-    file = tmp_path / "whole" / "checkpoints" / "round-000002.safetensors"
-    rest = play(tmp_path / "rest", *settings, "rounds=4", f"resume='{file}'")
-    assert (rest.timeless, rest.sha256) == (whole.timeless, whole.sha256)
-
-
 def test_pruning_at_the_end_is_of_the_rounds_that_were_set(tmp_path):
     """Other rounds would be another schedule; where nothing follows them they may be prolonged."""
     half = play(tmp_path / "half", "strategy=powerprop", *FAST, "checkpoint.every=1")
