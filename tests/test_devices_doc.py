@@ -39,6 +39,20 @@ def test_systemd_takes_the_units(name, tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+def test_the_guide_makes_every_file_that_the_services_need(tmp_path):
+    """Its own commands, in a folder that stands for /; the server's files and the device's side by side."""
+    for folder in ("systemd/system", "nginx/conf.d"):
+        (tmp_path / "etc" / folder).mkdir(parents=True)
+    blocks = re.findall(r"```\n(.*?)```", DOC.partition("## Register devices")[0], re.DOTALL)
+    lines = [line for block in blocks for line in block.splitlines() if not line.startswith(("chown ", "systemctl "))]
+    for line in lines:
+        here = line.replace("scp root@server.example:", "cp ").replace("/opt/fedslice", str(ROOT))
+        subprocess.run(here.replace("/etc/", f"{tmp_path}/etc/"), shell=True, check=True, capture_output=True)
+    needed = {path for file in DEPLOY.iterdir() for path in re.findall(r"/etc/[\w./-]+", file.read_text())}
+    assert len(needed) > 6
+    assert [path for path in sorted(needed) if not (tmp_path / path[1:]).exists()] == []
+
+
 def test_the_document_names_every_file():
     for path in DEPLOY.iterdir():
         assert path.name in DOC
