@@ -3,7 +3,7 @@
 import numpy as np
 from flwr.app import RecordDict
 
-from clients.memory import LocalModels, Memory
+from clients.memory import LocalModels, Memory, give_back, own_of_clients
 from clients.weights import weights_of
 from tests.tiny import ConvNet, bits
 
@@ -39,3 +39,17 @@ def test_clients_of_one_node_keep_their_own_local_models():
             LocalModels(state, partition).push({"w": np.array([value + 10 * partition])}, queue=2)
     kept = [[float(w["w"][0]) for w in LocalModels(state, partition).recall()] for partition in (0, 1, 2)]
     assert kept == [[3.0, 2.0], [13.0, 12.0], []]
+
+
+def test_what_clients_keep_of_their_own_goes_into_a_checkpoint_and_back():
+    """Bit for bit, and without the model that the node holds."""
+    state, again, weights = RecordDict(), RecordDict(), weights_of(ConvNet())
+    Memory(state).remember(5, weights)
+    LocalModels(state, 0).push(weights, queue=2)
+    Memory(state).residual(3).push({"w": np.array([np.nan, -0.0], np.float32)}, queue=1)
+    own = own_of_clients(state)
+    assert {key: len(arrays) for key, arrays in own.items()} == {"local-models-0": 1, "residual-3": 1}
+    give_back(again, own)
+    assert bits(LocalModels(again, 0).recall()[0]) == bits(weights)
+    assert bits(Memory(again).residual(3).recall()[0]) == bits(Memory(state).residual(3).recall()[0])
+    assert Memory(again).round is None
