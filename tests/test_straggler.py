@@ -11,7 +11,7 @@ from app.flower import flwr_run, marked
 from tests.devices import at_work, federation
 from tests.runs import Run, merged, play, recorded
 
-SLOW = ("strategy=fedavg", "rounds=3", "cohort.round_timeout=90", "checkpoint.every=1", "task.clients=2")
+SLOW = ("strategy=fedavg", "rounds=3", "cohort.round_timeout=120", "checkpoint.every=1", "task.clients=2")
 
 
 def hold_back(home, folder):
@@ -39,13 +39,14 @@ def client_apps(node):
 
 
 def wait_for(condition):
-    deadline = time.monotonic() + 240
+    deadline = time.monotonic() + 600
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_the_round_goes_on_and_the_next_has_it_again(tmp_path, leaves_nothing, capfd):
     """That its late answer changed nothing: round 3, played inline from the checkpoint of round 2, gives the same."""
     folder, held = tmp_path / "run", []
@@ -59,8 +60,8 @@ def test_the_round_goes_on_and_the_next_has_it_again(tmp_path, leaves_nothing, c
     assert held == [None]  # it was, without an error
     run = Run(folder)
     assert [row["completed"] for row in run.rows] == [0, 2, 1, 2]
-    assert run.rows[2]["reasons"] == {"1": "no reply within 90 s"}
-    assert run.rows[2]["seconds_round"] >= 90
+    assert run.rows[2]["reasons"] == {"1": "no reply within 120 s"}
+    assert run.rows[2]["seconds_round"] >= 120
     late = log.rpartition("ROUND 2]")[2].partition("ROUND 3]")[0]
     assert "Sent successfully" in late
     file = folder / "checkpoints" / "round-000002.safetensors"
