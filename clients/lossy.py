@@ -7,9 +7,9 @@ largest magnitude fits, up or down at random so that the mean of many roundings 
 NeurIPS 2017).
 
 A device adds what rounding took from its last update to the next (error feedback: Karimireddy et al., ICML 2019),
-but not to weights that are now zero, which would bring back what was pruned. It begins anew where it lost its memory,
-or where the run was resumed: beside MOON's local models the only memory on which more than bytes depends. NaN and
-infinity travel as they are, so that the server sees and refuses them, and leave nothing for the next update.
+but not to weights that are now zero, which would bring back what was pruned. It begins anew where it lost its memory:
+beside MOON's local models the only one on which more than bytes depends. NaN and infinity travel as they are, so that
+the server sees and refuses them, and leave nothing for the next update.
 """
 
 from collections.abc import Mapping
