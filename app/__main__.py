@@ -12,6 +12,7 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 from safetensors import SafetensorError
 
+from app.checkpoint import newest_first
 from app.config import CONF, HYDRA_VERSION_BASE, ConfigError, check, make, one_line
 from app.console import LOG
 from app.help import help_text
@@ -23,16 +24,28 @@ from strategies.roster import SimulatedRoster
 
 def play(cfg: DictConfig) -> int:
     """One run: check all that can be checked, then play it in its runtime; the exit status (see `main`)."""
+    run_dir = Path(HydraConfig.get().runtime.output_dir).absolute()
     try:
         task = make(check(cfg), "task")
         build_strategy(cfg, task, SimulatedRoster(task.clients))
         check_loggers(cfg.loggers)
-        run_dir = Path(HydraConfig.get().runtime.output_dir).absolute()
         make(cfg, "runtime").run(cfg, run_dir)
     except (RunFailed, ValueError, OSError, SafetensorError) as error:
         print(f"fedslice: {error}", file=sys.stderr)
         return 2 if isinstance(error, ConfigError) else 1
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(_how_to_go_on(run_dir)) from None
+    finally:
+        if run_dir.is_dir() and not any(run_dir.iterdir()):  # Hydra's, of a run that never was
+            run_dir.rmdir()
     return 0
+
+
+def _how_to_go_on(run_dir: Path) -> str:
+    """What is left of an interrupted run."""
+    if any(newest_first(run_dir)):
+        return f"interrupted; resume={run_dir} goes on after its newest checkpoint"
+    return f"interrupted before the first checkpoint (checkpoint.every); {run_dir} has what was recorded"
 
 
 def one_by_one(arguments: list[str]) -> list[str]:
@@ -55,6 +68,11 @@ def one_by_one(arguments: list[str]) -> list[str]:
         return f"{key}=choice({value})"
 
     return [spelt(text) for text in arguments]
+
+
+def _of_directory(error: OSError) -> str:
+    """What is wrong with the place that Hydra was to make a run's directory in."""
+    return f"{error.filename}: the run's directory cannot be made ({error.strerror}); hydra.run.dir=FOLDER is another"
 
 
 def main() -> int:
@@ -82,10 +100,10 @@ def main() -> int:
         print(f"fedslice: {one_line(error, arguments)}", file=sys.stderr)
         return 2
     except OSError as error:
-        print(f"fedslice: {error}", file=sys.stderr)
+        print(f"fedslice: {_of_directory(error)}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
-        print("fedslice: interrupted; resume=RUN_DIRECTORY goes on after its newest checkpoint", file=sys.stderr)
+    except KeyboardInterrupt as error:
+        print(f"fedslice: {error or 'interrupted'}", file=sys.stderr)
         return 130
     return worst
 

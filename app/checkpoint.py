@@ -92,12 +92,17 @@ def forget_after(run_dir: Path, last_round: int) -> None:
             old.unlink()
 
 
+def newest_first(run_dir: Path) -> list[Path]:
+    """A run's checkpoints."""
+    return sorted(run_dir.glob("checkpoints/round-*.safetensors"), reverse=True)
+
+
 def load(path: Path, cfg: DictConfig) -> Checkpoint:
     """The checkpoint at `path`, or the newest readable one of the run directory `path`.
 
     Raises ConfigError where there is none, or where it belongs to another configuration.
     """
-    candidates = [path] if path.is_file() else sorted(path.glob("checkpoints/round-*.safetensors"), reverse=True)
+    candidates = [path] if path.is_file() else newest_first(path)
     complaints = []
     for candidate in candidates:
         try:

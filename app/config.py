@@ -8,6 +8,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -124,7 +125,9 @@ def one_line(error: Exception, overrides: Sequence[str] = ()) -> str:
         text = text if str(cause) in text else f"{text} {cause}"
     key = re.search(r"Could not override '([^']+)'", text)
     if key:
-        return f"{key[1]}: no such key; {_choices(key[1])}"
+        return f"{key[1]}: no such key; {_choices(key[1], overrides)}"
+    if choice := re.search(r"Could not find '(\w+)/([^']*)'", text):
+        return f"{choice[1]}={choice[2]}: must be one of {', '.join(groups().get(choice[1], []))}"
     if missing := re.search(r"Missing mandatory value.*full_key: (\S+)", text, re.DOTALL):
         return f"{missing[1]}: needs a value"
     text = text.split("Config search path")[0].replace("Available options in", "; options in")
@@ -161,14 +164,18 @@ def _check_there(cfg: DictConfig, *keys: str) -> None:
             raise ConfigError(f"{key}: needs {'its keys' if key in _sections() else 'a value'}")
 
 
-def _choices(key: str) -> str:
-    """The keys that stand beside a misspelt one."""
+def _choices(key: str, overrides: Sequence[str]) -> str:
+    """The keys that stand beside a misspelt one, with the choices of groups among the overrides."""
+    pairs = [override.partition("=") for override in overrides]
+    chosen = [f"{name}={value}" for name, _, value in pairs if value in groups().get(name, [])]
     with initialize_config_dir(str(CONF), version_base=HYDRA_VERSION_BASE):
-        node: Any = hydra_compose("config")
+        node: Any = hydra_compose("config", chosen)
     parent = ""
     for part in key.split(".")[:-1]:
         if not OmegaConf.is_dict(node) or part not in node:
             break
         node, parent = node[part], f"{parent}.{part}".lstrip(".")
     names = sorted(str(name) for name in node if name != "_target_") if OmegaConf.is_dict(node) else []
-    return f"{parent or 'the configuration'} has {', '.join(names) or 'no keys'}"
+    near = get_close_matches(key.rpartition(".")[2], names, n=1)
+    meant = f", of which {near[0]} is nearest" if near else ""
+    return f"{parent or 'the configuration'} has {', '.join(names) or 'no keys'}{meant}"

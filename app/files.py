@@ -16,7 +16,10 @@ def whole(path: Path) -> Iterator[Path]:
     """Where to write what becomes `path` in one step when the block ends. Raises OSError, which names `path`."""
     beside = path.with_name(path.name + PART)
     try:
+        beside.touch()
+        mode = beside.stat().st_mode
         yield beside
+        beside.chmod(mode)  # some libraries write files for their owner alone
         with beside.open("rb") as file:
             os.fsync(file.fileno())
         beside.replace(path)

@@ -28,8 +28,10 @@ def load_run(run_dir: Path) -> StoredRun:
         cfg = check(OmegaConf.load(run_dir / "config.yaml"))  # type: ignore[arg-type]
         theta = run_dir / "theta.safetensors"  # what the model computes with, where it is not what is stored
         weights = load_file(theta if theta.is_file() else run_dir / "model.safetensors")
+    except FileNotFoundError as error:
+        raise ConfigError(f"{run_dir}: not a finished run; it has no {Path(error.filename).name}") from None
     except (OSError, SafetensorError) as error:
-        raise ConfigError(f"{run_dir}: not a finished run ({error})") from None
+        raise ConfigError(f"{run_dir}: does not read as a finished run ({error})") from None
     task: Task = make(cfg, "task")
     model = task.build_model(cfg.seed)
     load_weights(model, weights)

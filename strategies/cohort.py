@@ -22,7 +22,7 @@ class Cohort:
 
     fraction: float = 1.0
     min_clients: int = 1
-    start_timeout: float = 120.0
+    start_timeout: float = 300.0
     round_timeout: float = 3600.0
     max_failed_rounds: int = 3
     max_update_norm: float | None = None

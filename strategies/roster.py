@@ -121,9 +121,17 @@ def wait_for_nodes(roster: Roster, grid: Grid, at_least: int, timeout: float, ev
             seen = len(nodes)
             LOG.info("waiting for clients: %s of %s are there", seen, needed)
         if time.monotonic() > deadline:
-            missing = sorted(set(range(needed)) - set(nodes))
             raise RunFailed(
                 f"only {len(nodes)} of {needed} clients within cohort.start_timeout={timeout:g} s: "
-                f"partitions {missing} are missing"
+                f"partitions {sorted(set(range(needed)) - set(nodes))} are missing{_silent(grid, nodes)}"
             )
         time.sleep(_POLL)
+
+
+def _silent(grid: Grid, nodes: Mapping[int, int]) -> str:
+    """What is known of nodes that are connected and did not come forward as clients."""
+    silent = len(set(grid.get_node_ids()) - set(nodes.values()))
+    if not silent:
+        return ""
+    who = "1 node is connected and has" if silent == 1 else f"{silent} nodes are connected and have"
+    return f"; {who} not said in time which client it is: a slow device needs a longer start_timeout"

@@ -60,7 +60,8 @@ def open_folder(path: str, split: str, hub: str | None, kinds: Sequence[str] = T
     if not folder.is_dir():
         wrong = "a file, not a folder" if folder.exists() else "no such folder"
         instead = f", or leave it out to load {hub} from the hub" if hub else ""
-        raise ValueError(f"task.data={path}: {wrong}; give a folder of parquet files{instead}")
+        named = " or ".join(kind.removeprefix(".") for kind in kinds)
+        raise ValueError(f"task.data={path}: {wrong}; give a folder of {named} files{instead}")
     files = files_of_split(folder, split, kinds=kinds) or files_of_split(folder, split, "*/", kinds)
     files = files or [file for kind in kinds for file in sorted(folder.glob(f"{split}/*{kind}"))]
     if not files:

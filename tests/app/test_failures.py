@@ -142,11 +142,62 @@ def test_the_round_that_ends_a_run_is_recorded(tmp_path):
     assert [row["rejected"] for row in rows] == [0, 3, 3, 3]
 
 
-def test_an_interrupted_run_says_how_to_go_on(monkeypatch, cli):
+@pytest.fixture
+def interrupted(monkeypatch):
+    """Ctrl-C in the local training of this round."""
+    original = FederatedClient.fit
+
+    def in_round(server_round):
+        def fit(self, parameters, config):
+            if config["round"] == server_round:
+                raise KeyboardInterrupt
+            return original(self, parameters, config)
+
+        monkeypatch.setattr(FederatedClient, "fit", fit)
+
+    return in_round
+
+
+def test_an_interrupted_run_says_how_to_go_on(interrupted, cli, tmp_path):
+    interrupted(3)
+    status, _, complaint = cli(*merged("hydra.run.dir=run", "checkpoint.every=2"))
+    assert status == 130
+    assert complaint == f"fedslice: interrupted; resume={tmp_path / 'run'} goes on after its newest checkpoint\n"
+
+
+def test_an_interrupted_run_without_a_checkpoint_says_so(interrupted, cli, tmp_path):
+    interrupted(2)
+    status, _, complaint = cli(*merged("hydra.run.dir=run", "checkpoint.every=2"))
+    assert status == 130
+    assert complaint.startswith("fedslice: interrupted before the first checkpoint")
+    assert str(tmp_path / "run") in complaint
+    assert [row["round"] for row in Run(tmp_path / "run").rows] == [0, 1]
+
+
+def test_an_interrupt_before_the_run_is_one_word(monkeypatch, cli):
     def interrupted(cfg):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("app.__main__.play", interrupted)
+    monkeypatch.setattr("app.__main__.check", interrupted)
     status, _, complaint = cli("hydra.run.dir=run")
-    assert status == 130
-    assert complaint == "fedslice: interrupted; resume=RUN_DIRECTORY goes on after its newest checkpoint\n"
+    assert (status, complaint[:21]) == (130, "fedslice: interrupted")
+
+
+def test_a_run_that_never_was_leaves_no_folder(cli, tmp_path):
+    assert cli("hydra.run.dir=run", "client.lr=-1")[0] == 2
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_that_cannot_be_made_is_named(cli, tmp_path):
+    (tmp_path / "file").touch()
+    status, _, complaint = cli("hydra.run.dir=file/run")
+    assert (status, complaint.count("\n")) == (1, 1)
+    assert complaint.startswith("fedslice: file/run: the run's directory cannot be made (")
+
+
+def test_all_files_of_a_run_have_the_same_readers(tmp_path):
+    """Those that a new file has here, for the checkpoint and the model too."""
+    run = play(tmp_path / "run", "rounds=1", "checkpoint.every=1")
+    (tmp_path / "new").touch()
+    modes = {(run.folder / name).stat().st_mode for name in run.files}
+    assert modes == {(tmp_path / "new").stat().st_mode}

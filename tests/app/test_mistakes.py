@@ -90,6 +90,23 @@ def test_a_partitions_key_is_named_as_it_is_set(cli):
         assert complaint.startswith(f"fedslice: partition.alpha={value}: ")
 
 
+def test_the_keys_are_those_of_the_strategy_that_was_asked_for(cli):
+    """FedAvg has none; the default strategy, FedPart, has this one."""
+    _, _, complaint = cli("strategy=fedavg", "strategy.warmup=3")
+    assert complaint == "fedslice: strategy.warmup: no such key; strategy has no keys\n"
+
+
+def test_the_nearest_key_is_named(cli):
+    _, _, complaint = cli("strategy.warmap=3")
+    assert complaint.endswith(", of which warmup is nearest\n")
+
+
+@pytest.mark.parametrize("override", ["strategy=fedprt", "task=digit", "runtime=inlin"])
+def test_a_choice_that_is_not_there_begins_with_its_group(cli, override):
+    _, _, complaint = cli(override)
+    assert complaint.startswith(f"fedslice: {override}: must be one of ")
+
+
 def test_choices_are_those_that_can_be_set(cli):
     """Not what the program itself passes to a strategy."""
     _, _, complaint = cli("+strategy.nonsense=1")

@@ -162,3 +162,10 @@ def test_a_device_keeps_its_number_when_another_leaves_and_one_that_returns_gets
         grid = devices({node: answers[node] for node in there})
         seen.append(roster.nodes(grid, 1.0))
     assert seen == [{0: 11, 1: 22}, {1: 22}, {0: 33, 1: 22}, {0: 33, 1: 22, 2: 44}]
+
+
+def test_nodes_that_are_there_and_silent_are_told_of():
+    """One answers, one does not; a third client is not there at all."""
+    grid = devices({7: numbered(0), 8: None})
+    with pytest.raises(RunFailed, match=r"^only 1 of 3 .* \[1, 2\] are missing; 1 node is connected and has not said"):
+        wait_for_nodes(DeviceRoster(), grid, 3, 0.05, everyone=False)
