@@ -6,6 +6,8 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from app.units import percent, size
+
 LOG = logging.getLogger("fedslice")
 
 
@@ -78,15 +80,6 @@ def round_line(row: dict[str, Any], rounds: int) -> str:
 def closing_line(summary: dict[str, Any]) -> str:
     """What a run reached and what that cost, in one line."""
     down, up = size(summary["bytes_down_total"]), size(summary["bytes_up_total"])
-    of_dense = [f"{summary[name]:.1%} of dense" for name in ("ratio_bytes", "ratio_macs")]
+    of_dense = [f"{percent(summary[name])} of dense" for name in ("ratio_bytes", "ratio_macs")]
     best = f"best accuracy {summary['best_accuracy']:.4f} in round {summary['best_round']}"
     return f"{best}; {up} up and {down} down, {of_dense[0]}; multiply-accumulates {of_dense[1]}"
-
-
-def size(nbytes: float) -> str:
-    """Bytes for people: 1 kB is 1,000 bytes."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if nbytes < 1000:
-            return f"{nbytes:.0f} {unit}" if unit == "B" else f"{nbytes:.1f} {unit}"
-        nbytes /= 1000
-    return f"{nbytes:.1f} TB"

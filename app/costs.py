@@ -16,8 +16,8 @@ from rich.console import Console
 from rich.table import Table as RichTable
 
 from app.config import compose, make
-from app.console import size
 from app.serve import build_strategy
+from app.units import macs, percent, size
 from clients.layers import names_in
 from clients.macs import layers_per_example, macs_per_example
 from clients.plan import RoundPlan, SparseTraining
@@ -117,13 +117,9 @@ def table_of(cfg: DictConfig, cost: Cost) -> RichTable:
         ("down", cost.down, cost.dense),
         ("both", cost.up + cost.down, both),
     ):
-        table.add_row(f"bytes {name}, per client", size(value), size(whole), f"{value / whole:.1%}")
-    table.add_row(
-        "MACs, per client and example",
-        f"{cost.macs / 1e9:.3g} G",
-        f"{cost.macs_dense / 1e9:.3g} G",
-        f"{cost.macs / cost.macs_dense:.1%}",
-    )
+        table.add_row(f"bytes {name}, per client", size(value), size(whole), percent(value / whole))
+    work = (macs(cost.macs), macs(cost.macs_dense), percent(cost.macs / cost.macs_dense))
+    table.add_row("MACs, per client and example", *work)
     return table
 
 

@@ -42,7 +42,7 @@ def test_a_sparse_run_is_drawn_as_recorded(tmp_path, width):
     densities = [list(row["densities"].values()) for row in rows(run)[1:]]
     assert charts["Density by layer"]["customdata"] == [list(column) for column in zip(*densities, strict=True)]
     assert charts["Density by layer"]["cells"] == charts["Slices trained"]["cells"] == 1
-    assert "reached accuracy 0.8750 after 3 rounds, at best 0.9000 in round 2" in told["text"]
+    assert "reached accuracy 0.8750 after 3 rounds; best 0.9000, first in round 2" in told["text"]
     assert "Not recorded: Size of local steps by layer group." in told["text"]
 
 

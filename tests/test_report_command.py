@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from app.console import size
 from app.report.__main__ import main
 from app.report.reading import find_runs
+from app.units import size
 from tests.made_runs import write_run
 
 
@@ -21,7 +21,7 @@ def test_command_line_compares_a_sweep(tmp_path, capsys, monkeypatch):
     out = capsys.readouterr().out
     assert "0.8750 ± 0.0000" in out
     assert size(120_000) in out
-    assert out.splitlines()[-1] == "report: multirun/12-00-00/comparison.html"
+    assert out.splitlines()[-1] == f"report: {tmp_path}/multirun/12-00-00/comparison.html"
     assert Path("multirun/12-00-00/comparison.html").stat().st_size > 1_000_000
     assert not Path("comparison.html").exists()
     assert [path.name for path in find_runs([Path("multirun")])] == ["2-fedpart", "10-fedpart"]
@@ -42,11 +42,13 @@ def test_a_narrow_terminal_gets_lines_instead_of_a_table(tmp_path, capsys, monke
     assert re.search(r"best accuracy +0\.9000", capsys.readouterr().out)
 
 
-def test_command_line_reports_one_run_in_its_directory(tmp_path, capsys):
+def test_command_line_reports_one_run_in_its_directory(tmp_path, capsys, monkeypatch):
     run = write_run(tmp_path / "run")
     assert main([str(run)]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == f"report: {run / 'report.html'}"
-    assert main([str(run), "--out", str(tmp_path / "x.html")]) == 0
+    monkeypatch.chdir(tmp_path)
+    assert main([str(run), "--out", "x.html"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == f"report: {tmp_path / 'x.html'}"
     assert (tmp_path / "x.html").is_file()
 
 

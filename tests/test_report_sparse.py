@@ -4,10 +4,11 @@ import math
 
 import pytest
 
-from app.report.comparison import columns, group_runs, unbroken
+from app.report.comparison import columns, group_runs
 from app.report.labels import labels
 from app.report.reading import load_run
 from app.report.sparse_charts import density_map, sparse_charts
+from app.units import percent, unbroken
 from tests.made_runs import sparse_rows, write_run
 from tests.test_report import figures, report, titles, words
 
@@ -68,7 +69,8 @@ def test_a_comparison_of_sparse_and_dense_runs(tmp_path):
     runs = [sparse(tmp_path / "a"), sparse(tmp_path / "b", 1, mask_iou=[0.25, 0.5, 0.9])]
     runs.append(write_run(tmp_path / "dense", THREE, strategy="FedAvg", config={"rounds": 3}))
     loaded = [load_run(run) for run in runs]
-    cells = {c.title: [c.cell(group) for group in group_runs(loaded)] for c in columns(loaded)}
+    groups = group_runs(loaded)
+    cells = {c.title: [c.cell(group) for group in groups] for c in columns(groups)}
     assert cells["sparsity"] == ["0.8900", "not recorded"]
     assert cells["mask IoU"] == ["0.5250 ± 0.0354", "not recorded"]  # means 0.5 and 0.55; 0.05 / sqrt(2) = 0.0354
     assert cells["regrowth"] == ["0.0450 ± 0.0000", "not recorded"]  # (0.1 + 0.025 + 0.01) / 3
@@ -82,11 +84,15 @@ def test_a_comparison_of_sparse_and_dense_runs(tmp_path):
 
 def test_a_sparse_run_that_did_not_settle_says_so(tmp_path):
     run = load_run(write_run(tmp_path / "run", THREE, recorded=sparse_rows(), summary={"settled_round": None}))
-    (settled,) = (column for column in columns([run]) if column.title == "settled round")
-    assert settled.cell(*group_runs([run])) == "not settled"
-    assert "settled round not within 3 rounds" in words(report(run.path))
+    groups = group_runs([run])
+    (settled,) = (column for column in columns(groups) if column.title == "settled round")
+    assert settled.cell(*groups) == "not settled"
+    text = words(report(run.path))
+    assert "kept set settled in round not within 3 rounds" in text
+    assert "The set of kept weights never settled: at the end a round still changed 0.500 % of it." in text
+    assert "never settled" not in words(report(sparse(tmp_path / "settled")))
     dense = write_run(tmp_path / "dense", THREE, strategy="FedAvg", summary={"settled_round": None})
-    assert "settled round not recorded" in words(report(dense))
+    assert "kept set settled in round not recorded" in words(report(dense))
 
 
 def test_the_sentence_of_a_comparison_names_who_comes_first(tmp_path):
@@ -128,6 +134,15 @@ def test_a_strategy_that_names_itself_is_called_so(tmp_path):
 
 def test_numbers_stay_with_their_units():
     assert unbroken("1.5 MB ± 2 kB, 3 % of 4 GMAC after 5 Big rounds").count("\N{NO-BREAK SPACE}") == 5
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [(0, "0 %"), (0.0004712, "0.0471 %"), (0.0471, "4.71 %"), (0.5, "50.0 %"), (0.7514, "75.1 %"), (0.09996, "10.0 %"),
+     (0.9996, "100 %"), (1, "100 %"), (12.344, "1234 %"), (None, "not recorded")],
+)  # fmt: skip
+def test_a_share_has_three_digits(share, text):
+    assert percent(share) == text
 
 
 @pytest.mark.parametrize("value", [[0.5], {"a": 2}, {"a": "x"}])

@@ -25,12 +25,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         "runs", nargs="+", type=Path, metavar="RUN", help="a run directory, or a folder that holds some"
     )
     parser.add_argument("--out", type=Path, metavar="FILE", help="default: report.html in the run directory if there "
-                        "is one run, comparison.html in the current folder if there are several")  # fmt: skip
+                        "is one run, comparison.html in the folder of all of them if there are several")  # fmt: skip
     args = parser.parse_args(argv)
     try:
-        run_dirs = find_runs(args.runs)
+        run_dirs = find_runs([path.resolve() for path in args.runs])
         runs = [load_run(path) for path in run_dirs]
-        target = args.out or (run_dirs[0] / "report.html" if len(runs) == 1 else common(run_dirs) / "comparison.html")
+        target = (args.out or default_target(run_dirs)).absolute()
         write_text(target, page(runs))
     except (ReportError, OSError) as error:
         print(f"fedslice: {error}", file=sys.stderr)
@@ -40,15 +40,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def common(run_dirs: Sequence[Path]) -> Path:
-    """The folder that holds all these runs, relative where all of them are."""
-    absolute = any(path.is_absolute() for path in run_dirs)
-    return Path(os.path.commonpath([path.absolute() if absolute else path for path in run_dirs]))
+def default_target(run_dirs: Sequence[Path]) -> Path:
+    """In the run's own directory, or in the folder that holds all of the runs."""
+    return run_dirs[0] / "report.html" if len(run_dirs) == 1 else Path(os.path.commonpath(run_dirs)) / "comparison.html"
 
 
 def print_table(runs: Sequence[Run]) -> None:
     """The comparison as on the page; one below the other where the terminal is too narrow for a table."""
-    compared, groups = columns(runs), group_runs(runs)
+    groups = group_runs(runs)
+    compared = columns(groups)
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=10_000)  # a file or a pipe has no width to keep to

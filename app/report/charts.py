@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from app.console import size
-from app.report.comparison import Group, macs
-from app.report.runs import Run
+from app.report.comparison import Group
+from app.report.runs import Run, folded
+from app.units import macs, size
 
 Trace = dict[str, Any]
 
@@ -28,13 +28,14 @@ _MARKERS = ("circle", "square", "diamond", "triangle-up", "x", "cross")
 class Chart:
     """A figure with what stands above it: a title and a sentence that says how to read it.
 
-    Without traces it is not drawn: what it would show was not recorded, and the page says so.
+    Without traces it is not drawn: what it would show was not recorded, and the page says so. wide: a row of its own.
     """
 
     title: str
     note: str
     traces: list[Trace]
     layout: dict[str, Any]
+    wide: bool = False
 
 
 def line(index: int, name: str, x: Sequence[float], y: Sequence[float | None], **more: Any) -> Trace:
@@ -108,7 +109,7 @@ def round_lines(groups: Sequence[Group], value: Callable[[Run], dict[int, float]
     """A line for each group: the mean of a value over its runs, round by round."""
     traces = []
     for index, group in enumerate(groups):
-        points = _folded([value(run) for run in group.runs])
+        points = folded([value(run) for run in group.runs])
         traces.append(line(index, group.name, list(points), [statistics.fmean(v) for v in points.values()]))
     return traces
 
@@ -117,7 +118,7 @@ def curves(groups: Sequence[Group], x: str, y: str, text: Callable[[float], str]
     """A line for each group, within a band from lowest to highest where it has several runs."""
     traces: list[Trace] = []
     for index, group in enumerate(groups):
-        ys = _folded([run.series(y) for run in group.runs])
+        ys = folded([run.series(y) for run in group.runs])
         if not ys:
             continue
         xs = {r: statistics.fmean(run.series(x)[r] for run in group.runs) for r in ys}
@@ -141,8 +142,3 @@ def _band(index: int, x: list[float], values: Sequence[Sequence[float]], legend_
         {**edge, "y": low},
         {**edge, "y": high, "fill": "tonexty", "fillcolor": f"var(--s{index % COLOURS}-soft)"},
     ]
-
-
-def _folded(series: Sequence[dict[int, float]]) -> dict[int, list[float]]:
-    """Round to its values in all of the series, for the rounds that all of them have."""
-    return {r: [one[r] for one in series] for r in series[0] if all(r in one for one in series)}

@@ -2,16 +2,17 @@
 
 import json
 import math
-import re
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from app.console import size
 from app.report.labels import flatten, labels
-from app.report.runs import Run, number
+from app.report.runs import Run, folded, number
+from app.units import NOT_RECORDED, percent, rate, size
 
-NOT_RECORDED = "not recorded"
+_ROUNDING = 1e-9
+"""More than floats lose: 0.29 * 100 is 28.999999999999996."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,16 @@ class Group:
     def seeds(self) -> str:
         """The seeds, in the order of the runs."""
         return ", ".join(str(run.config.get("seed", NOT_RECORDED)) for run in self.runs)
+
+    @property
+    def finished(self) -> bool:
+        """Whether all of them did their work."""
+        return all(run.finished for run in self.runs)
+
+    def mean_accuracy(self) -> dict[int, float]:
+        """Round to the mean accuracy over the runs, where all of them have one."""
+        together = folded([run.series("accuracy") for run in self.runs])
+        return {r: statistics.fmean(values) for r, values in together.items()}
 
 
 @dataclass(frozen=True)
@@ -57,32 +68,6 @@ class Column:
         return f"{self.text(mean)} ± {self.text(deviation)}"
 
 
-def rate(value: float | None) -> str:
-    """A rate in [0, 1], such as an accuracy, in four digits."""
-    return NOT_RECORDED if value is None else f"{value:.4f}"
-
-
-def percent(value: float | None) -> str:
-    """A ratio for people; small ones keep their digits."""
-    if value is None:
-        return NOT_RECORDED
-    return f"{100 * value:.1f} %" if value >= 0.1 or value == 0 else f"{100 * value:.3g} %"
-
-
-def macs(value: float) -> str:
-    """Multiply-accumulates for people: 1 GMAC is 10^9."""
-    for unit in ("", "k", "M", "G", "T"):
-        if value < 1000:
-            return f"{value:.0f} MAC" if not unit else f"{value:.1f} {unit}MAC"
-        value /= 1000
-    return f"{value:.1f} PMAC"
-
-
-def unbroken(text: str) -> str:
-    """No line break between a number and its unit, nor between ± and its number."""
-    return re.sub(r"(?<=±) |(?<=\d) (?=%|[kMGTP]?(?:B|MAC)\b)", "\N{NO-BREAK SPACE}", text)
-
-
 _BOTH = ("bytes_down", "bytes_up")
 
 ACCURACY = Column("final accuracy", lambda run: run.accuracy, rate, spread=True)
@@ -108,34 +93,38 @@ _SPARSE = (
 """Of the final model; means over the rounds; when the kept set came to rest (see the summary)."""
 
 
-def columns(runs: Sequence[Run]) -> tuple[Column, ...]:
-    """What runs are compared by; sparsity only where some run recorded it."""
-    level, sparse = reached_by_all(runs), any(run.series("sparsity_model") for run in runs)
+def columns(groups: Sequence[Group]) -> tuple[Column, ...]:
+    """What settings are compared by; sparsity only where some run recorded it."""
+    level = reaching(groups)
+    sparse = any(run.series("sparsity_model") for group in groups for run in group.runs)
     return (*_ALWAYS, *([level] if level else []), *(_SPARSE if sparse else ()))
 
 
-def reached_by_all(runs: Sequence[Run]) -> Column | None:
-    """What it cost to reach the accuracy that all finished runs reach; None where there is none."""
-    level = common_accuracy(runs)
+def reaching(groups: Sequence[Group]) -> Column | None:
+    """Bytes up and down until the mean accuracy over a setting's seeds is the common one; None if there is none."""
+    level = common_accuracy(groups)
     if level is None:
         return None
-    title = f"bytes to reach {level:.2f}"
-    return Column(title, lambda run: bytes_to_reach(run, level), size, True, "not reached", needs="accuracy")
+    cost: dict[Path, float] = {}
+    for group in groups:
+        first = next((r for r, mean in group.mean_accuracy().items() if mean >= level - _ROUNDING), None)
+        if first is not None:
+            cost |= {run.path: run.series("cost_bytes")[first] for run in group.runs}
+    title = f"bytes to reach {level:.2f}"  # no deviation: its seeds are all looked at in the same round
+    return Column(title, lambda run: cost.get(run.path), size, missing="not reached", needs="accuracy")
 
 
-def common_accuracy(runs: Sequence[Run]) -> float | None:
-    """The highest accuracy that all finished runs reach, rounded down to two digits."""
-    best = [run.best_accuracy for run in runs if run.finished]
+def common_accuracy(groups: Sequence[Group]) -> float | None:
+    """The highest mean accuracy that all finished settings reach, or half of the best one's where that is more.
+
+    Half, so that a setting that learned next to nothing leaves a level that means something. Rounded down to two
+    digits; None where a setting has no accuracy.
+    """
+    best = [max(group.mean_accuracy().values(), default=None) for group in groups if group.finished]
     reached = [accuracy for accuracy in best if accuracy is not None]
     if not reached or len(reached) < len(best):
         return None
-    return math.floor(min(reached) * 100 + 1e-9) / 100  # 0.29 * 100 is 28.999999999999996
-
-
-def bytes_to_reach(run: Run, accuracy: float) -> float | None:
-    """Bytes up and down until the first round whose model is that accurate; None if none is."""
-    cost = run.series("cost_bytes")
-    return next((cost[r] for r, reached in run.series("accuracy").items() if reached >= accuracy), None)
+    return math.floor(max(min(reached), max(reached) / 2) * 100 + _ROUNDING) / 100
 
 
 def group_runs(runs: Sequence[Run]) -> list[Group]:

@@ -3,20 +3,9 @@
 from collections.abc import Callable, Sequence
 from html import escape
 
-from app.console import size
-from app.report.comparison import (
-    ACCURACY,
-    BYTES_OF_DENSE,
-    MACS_OF_DENSE,
-    NOT_RECORDED,
-    Column,
-    Group,
-    percent,
-    rate,
-    reached_by_all,
-    unbroken,
-)
+from app.report.comparison import ACCURACY, BYTES_OF_DENSE, MACS_OF_DENSE, Column, Group, reaching
 from app.report.runs import Run
+from app.units import NOT_RECORDED, percent, rate, size, unbroken
 
 _BOTH = ("bytes_down", "bytes_up")
 
@@ -34,18 +23,20 @@ def lead(run: Run) -> str:
             f"with {percent(work)} of its multiply-accumulates"
         )
     last = run.rows[-1]["round"]
-    at_best = run.accuracy == run.best_accuracy
-    when = "its best" if at_best else f"at best {rate(run.best_accuracy)} in round {run.best['round']}"
-    reached = f"{escape(run.strategy)} reached accuracy {rate(run.accuracy)} after {last} rounds, {when}"
+    best = f"best {rate(run.best_accuracy)}, first in round {run.best['round']}"
+    reached = f"{escape(run.strategy)} reached accuracy {rate(run.accuracy)} after {last} rounds; {best}"
     return f'{warning}<p class="lead">{unbroken(f"{reached}. {sent}.{_sparse(run)}")}</p>'
 
 
 def _sparse(run: Run) -> str:
-    sparsity, agreement = run.last("sparsity_model"), run.mean("mask_iou")
+    sparsity, agreement, change = run.last("sparsity_model"), run.mean("mask_iou"), run.last("kept_change")
     if sparsity is None:
         return ""
     agree = "" if agreement is None else f"; the clients' kept sets agree by {rate(agreement)} (mean IoU)"
-    return f" Of the model's prunable weights {percent(sparsity)} are zero{agree}."
+    said = f" Of the model's prunable weights {percent(sparsity)} are zero{agree}."
+    if sparsity and change is not None and (run.summary or {}).get("settled_round", "") is None:
+        said += f" The set of kept weights never settled: at the end a round still changed {percent(change)} of it."
+    return said
 
 
 def unfinished(run: Run) -> str:
@@ -59,9 +50,9 @@ def comparison_lead(runs: Sequence[Run], groups: Sequence[Group]) -> str:
     tasks = list(dict.fromkeys(run.task for run in runs))
     folded = f" in {len(groups)} settings" if len(groups) < len(runs) else ""
     said = [f"{len(runs)} runs{folded}, in comparison."]
-    done = [group for group in groups if all(run.finished for run in group.runs)]
+    done = [group for group in groups if group.finished]
     if len(done) > 1 and len(tasks) == 1:
-        reach = reached_by_all(runs)
+        reach = reaching(groups)
         said += [
             _first("Most accurate at the end", done, ACCURACY, max),
             _first("Least sent", done, BYTES_OF_DENSE, min, " of dense full training"),

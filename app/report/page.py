@@ -11,13 +11,14 @@ from plotly.offline import get_plotlyjs
 
 from app.files import write_text
 from app.report.charts import Chart, shared_charts
-from app.report.comparison import NOT_RECORDED, Group, columns, group_runs
+from app.report.comparison import Group, columns, group_runs
 from app.report.leads import comparison_lead, lead
 from app.report.reading import load_run
 from app.report.run_charts import group_charts, run_charts
 from app.report.runs import Run
 from app.report.sections import comparison_table, key_numbers, losses, run_table, runs_table
 from app.report.style import CSS, DRAW, SORT
+from app.units import NOT_RECORDED
 
 # Nothing is loaded from anywhere, whatever a file may have smuggled in.
 _POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
@@ -75,7 +76,7 @@ def _many(runs: Sequence[Run], groups: Sequence[Group]) -> str:
     return "\n".join(
         (
             f"<header><h1>fedslice on {escape(tasks)}</h1>{comparison_lead(runs, groups)}</header>",
-            comparison_table(groups, columns(runs)),
+            comparison_table(groups, columns(groups)),
             figures(charts),
             losses(runs),
             runs_table(runs),
@@ -92,7 +93,7 @@ def figures(charts: Sequence[Chart]) -> str:
         legend = sum(trace.get("showlegend", True) for trace in chart.traces)
         height = 300 if legend < 4 else 260 + 19 * legend  # long legends must not squeeze the plot
         data[name] = {"data": chart.traces, "layout": {"height": height} | chart.layout}
-        wide = ' class="wide"' if chart.traces[0]["type"] == "heatmap" else ""
+        wide = ' class="wide"' if chart.wide else ""
         places.append(
             f"<figure{wide}><figcaption><h3>{escape(chart.title)}</h3>"
             f'<p class="note">{escape(chart.note)}</p></figcaption>'

@@ -16,11 +16,11 @@ def run_charts(run: Run) -> list[Chart]:
     return [
         strip(run, "Slices trained"),
         _bytes(rows),
-        _clients(rows),
         _seconds(rows),
-        _memory(run),
         *sparse_charts(run),
         step_chart(run),
+        _clients(rows),
+        _memory(run),
     ]
 
 
@@ -74,7 +74,7 @@ def strip(run: Run, title: str) -> Chart:
             "Shallow groups on top. Light full columns: rounds of the full model; strong cells: rounds of these groups "
             "only. Groups deeper than these, if there are any, were trained in full rounds alone."
         )
-    return Chart(title, note, [trace], layout)
+    return Chart(title, note, [trace], layout, wide=True)
 
 
 def _bytes(rows: Sequence[Row]) -> Chart:

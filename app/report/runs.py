@@ -53,8 +53,8 @@ class Run:
         return None if self.best is None else float(self.best["accuracy"])
 
     def total(self, *names: str) -> float:
-        """The sum of these fields over all rounds."""
-        return float(sum(row[name] for row in self.rows for name in names))
+        """The sum of these fields over all rounds; as in the summary, the initial model's row is not one of them."""
+        return float(sum(row[name] for row in self.rows if row["round"] > 0 for name in names))
 
     def ratio(self, parts: Sequence[str], wholes: Sequence[str]) -> float | None:
         """One total as a share of another; None where there is nothing to compare with."""
@@ -80,6 +80,11 @@ class Run:
             values = [row.get(name) for row in self.rows]
         found = {row["round"]: number(value) for row, value in zip(self.rows, values, strict=True)}
         return {server_round: value for server_round, value in found.items() if value is not None}
+
+
+def folded(series: Sequence[dict[int, float]]) -> dict[int, list[float]]:
+    """Round to its values in all of the series, for the rounds that all of them have."""
+    return {r: [one[r] for one in series] for r in series[0] if all(r in one for one in series)}
 
 
 def number(value: Any) -> float | None:

@@ -1,16 +1,15 @@
 """The words and tables of the page. All functions return HTML with every value escaped."""
 
-import json
 import os
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
-from typing import Any
 
-from app.console import size
-from app.report.comparison import NOT_RECORDED, Column, Group, macs, percent, rate, unbroken
+from app.report.comparison import Column, Group
 from app.report.leads import unfinished
 from app.report.runs import Run
+from app.report.summary import in_words, summary_rows
+from app.units import NOT_RECORDED, macs, percent, rate, size, unbroken
 
 _BOTH = ("bytes_down", "bytes_up")
 
@@ -54,16 +53,7 @@ def losses(runs: Sequence[Run]) -> str:
 
 def run_table(run: Run) -> str:
     """All of the summary."""
-    about: dict[str, Any] = {"run directory": str(run.path), **(run.summary or {"status": "unfinished"})}
-    about["sha256 of the model"] = about.pop("model_sha256", None)
-    about["seed"] = run.config.get("seed")
-    if about.get("settled_round", "") is None and run.series("kept_change"):
-        about["settled_round"] = f"not within {run.rows[-1]['round']} rounds"
-    rows = [
-        [_title(key), f"{value:,}" if key.endswith("_total") and isinstance(value, int) else _value(value)]
-        for key, value in about.items()
-    ]
-    return f"<h2>Summary</h2>{_table(None, rows)}"
+    return f"<h2>Summary</h2>{_table(None, summary_rows(run))}"
 
 
 def runs_table(runs: Sequence[Run]) -> str:
@@ -73,8 +63,8 @@ def runs_table(runs: Sequence[Run]) -> str:
     for run in runs:
         best = f"{rate(run.best_accuracy)}, {run.best['round']}" if run.best else NOT_RECORDED
         status = "finished" if run.finished else unfinished(run)
-        sha = _value((run.summary or {}).get("model_sha256"))[:12]
-        seed = _value(run.config.get("seed"))
+        sha = in_words((run.summary or {}).get("model_sha256"))[:12]
+        seed = in_words(run.config.get("seed"))
         rows.append([names[run.path], run.strategy, seed, rate(run.accuracy), best, sha, status])
     note = f'<p class="note">In {escape(str(_folder(runs)))}; the first 12 digits of each sha256.</p>'
     return f"<h2>Runs</h2>{note}{_table(head, rows)}"
@@ -102,10 +92,13 @@ def comparison_table(groups: Sequence[Group], columns: Sequence[Column]) -> str:
         for column in columns:
             mean = column.mean(group)
             value = "" if mean is None else repr(mean)
-            cells.append(f'<td class="number" data-value="{value}">{escape(unbroken(column.cell(group)))}</td>')
+            text = escape(unbroken(column.cell(group)))
+            shown = f'<span class="absent">{text}</span>' if mean is None else text
+            cells.append(f'<td class="number" data-value="{value}">{shown}</td>')
         body.append(f"<tr>{''.join(cells)}</tr>")
     note = (
-        "Means over the seeds, ± the sample standard deviation. Dense: the same messages and training, dense and full."
+        "Means over the seeds, ± the sample standard deviation. Dense: the same messages and training, dense and full. "
+        "Bytes to reach an accuracy: until the mean over the seeds is that high."
     )
     return (
         f'<p class="note">{note} Click a column\'s head to sort.</p><div class="scroll"><table class="compare">'
@@ -123,18 +116,3 @@ def _table(head: Sequence[str] | None, rows: Sequence[Sequence[str]]) -> str:
     heads = "".join(f'<th scope="col">{escape(title)}</th>' for title in head or ())
     top = f"<thead><tr>{heads}</tr></thead>" if head else ""
     return f'<div class="scroll"><table class="words">{top}<tbody>{body}</tbody></table></div>'
-
-
-def _title(key: str) -> str:
-    return key.replace("_", " ")
-
-
-def _value(value: Any) -> str:
-    """A value of the summary: as it is, but null in words and nested ones in one line."""
-    if value is None:
-        return NOT_RECORDED
-    if isinstance(value, dict):
-        return ", ".join(f"{name} {_value(inner)}" for name, inner in value.items())
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    return value if isinstance(value, str) else json.dumps(value)

@@ -6,8 +6,9 @@ from html import escape
 from typing import Any
 
 from app.report.charts import Chart, Trace, axes, curves, gap, line
-from app.report.comparison import NOT_RECORDED, Group
+from app.report.comparison import Group
 from app.report.runs import Run
+from app.units import NOT_RECORDED
 
 _SPARSITY = {
     "sparsity_down": "as sent to clients",
@@ -66,7 +67,7 @@ def density_map(run: Run, title: str = "Density by layer") -> Chart:
     note = (
         "Share of each pruned weight that the global model keeps; the colour is its logarithm, empty is not recorded."
     )
-    return Chart(title, note, [trace] if rows else [], layout)
+    return Chart(title, note, [trace] if rows else [], layout, wide=True)
 
 
 def _overlay(groups: Sequence[Group], name: str) -> Chart:

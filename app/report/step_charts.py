@@ -20,7 +20,8 @@ def step_chart(run: Run) -> Chart:
         "is the sign of layers that do not fit each other after averaging; an optimizer that starts afresh, as Adam "
         "does here, begins with larger steps of its own, in full and partial rounds alike."
     )
-    return Chart("Size of local steps by layer group", note, [_trace(rows, group) for group in groups], layout)
+    traces = [_trace(rows, group) for group in groups]
+    return Chart("Size of local steps by layer group", note, traces, layout, wide=True)
 
 
 def _trace(rows: list[dict[str, Any]], group: int) -> Trace:

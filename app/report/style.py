@@ -33,8 +33,8 @@ dl.key { display: grid; grid-template-columns: repeat(auto-fit, minmax(9.5rem, 1
 dl.key div { background: var(--card); border-radius: .5rem; padding: .75rem .9rem; display: flex;
   flex-direction: column; }
 dl.key dt { color: var(--quiet); font-size: .8125rem; }
-dl.key dd { margin: 0; font-size: 1.3rem; font-weight: 600; line-height: 1.3; }
-dl.key dd.more { font-size: .8125rem; font-weight: 400; color: var(--quiet); margin-top: .1rem; }
+dl.key dd { margin: 0; font-size: 1.2rem; font-weight: 600; line-height: 1.4; white-space: nowrap; }
+dl.key dd.more { font-size: .8125rem; font-weight: 400; white-space: normal; color: var(--quiet); margin-top: .1rem; }
 .charts { display: grid; grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 2.25rem 2rem; margin-top: 2.25rem; }
 figure { margin: 0; min-width: 0; display: flex; flex-direction: column; }
 figure.wide { grid-column: 1 / -1; }
@@ -56,7 +56,8 @@ table.words td { overflow-wrap: break-word; } table.words td:last-child { overfl
 table.words th { white-space: nowrap; font-weight: 400; color: var(--quiet); }
 table.compare td:first-child { min-width: 6rem; font-weight: 600; }
 table.compare tr > :first-child { position: sticky; left: 0; background: var(--paper); }
-table.compare td:nth-child(2) { white-space: nowrap; }
+table.compare td:nth-child(2), .absent { white-space: nowrap; }
+.absent { color: var(--quiet); font-size: .9em; }
 th button { font: inherit; color: inherit; background: none; border: 0; padding: 0; cursor: pointer;
   text-align: inherit; }
 th button::after { content: "\\00a0\\2195"; opacity: .45; }
