@@ -45,7 +45,7 @@ def _how_to_go_on(run_dir: Path) -> str:
     """What is left of an interrupted run."""
     if any(newest_first(run_dir)):
         return f"interrupted; resume={run_dir} goes on after its newest checkpoint"
-    return f"interrupted before the first checkpoint (checkpoint.every); {run_dir} has what was recorded"
+    return f"interrupted before the first checkpoint (checkpoint.every); {run_dir} cannot be resumed"
 
 
 def one_by_one(arguments: list[str]) -> list[str]:
