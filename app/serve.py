@@ -50,9 +50,10 @@ def serve(cfg: DictConfig, grid: Grid, run_dir: Path, runtime: str, memory: Reco
         record.save_split(split)
     if done is not None:
         carry_steps(Path(cfg.resume), run_dir, done.round)
-        recall(cfg, done, strategy, memory)
     watch = RoundWatch(cfg, task, strategy, record, test, memory)
     try:
+        if done is not None:
+            recall(cfg, done, strategy, memory)
         strategy.start(
             StreamingGrid(grid, watch.console.reply),
             ArrayRecord(),  # the strategy itself keeps the model, by name and unpacked

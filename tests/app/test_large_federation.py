@@ -20,6 +20,6 @@ def test_ten_of_ten_thousand(tmp_path, monkeypatch):
     assert max(asked) > 1000
     assert read == [20] * len(asked)  # nobody else's examples were touched
     with safe_open(tmp_path / "checkpoints" / "round-000003.safetensors", framework="numpy") as file:
-        seen = json.loads(file.metadata()["strategy"])["downlink"]["seen"]
+        seen = json.loads(file.metadata()["state"])["strategy"]["downlink"]["seen"]
     assert {int(client) for client in seen} == asked  # all that the server keeps of a client
     assert len(json.loads((tmp_path / "split.json").read_text())["examples"]) == 10_000
