@@ -33,7 +33,7 @@ _KEPT = 2
 _STATE = "state/"
 """Before the names of the arrays beside the model's; no name of a model's array has a slash."""
 _DIGEST = "arrays_sha256"
-FORMAT = 3
+FORMAT = 4
 """Grows whenever a checkpoint holds something else: other fields in a row, another state of a strategy."""
 
 
@@ -90,6 +90,11 @@ def forget_after(run_dir: Path, last_round: int) -> None:
     for old in run_dir.glob("checkpoints/round-*.safetensors"):
         if int(old.stem.removeprefix("round-")) > last_round:
             old.unlink()
+
+
+def run_of(resumed: Path) -> Path:
+    """The run directory that `resume=` names, by itself or by a checkpoint in it."""
+    return resumed if resumed.is_dir() else resumed.parent.parent
 
 
 def newest_first(run_dir: Path) -> list[Path]:

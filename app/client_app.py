@@ -1,9 +1,12 @@
 """Flower's ClientApp: the same on a device, in Flower's simulation and inline."""
 
 import hashlib
+import os
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -11,6 +14,7 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 from torch import nn
 
 from app.config import from_run_config, make, plain
+from app.keepsakes import FOLDER, Keepsakes
 from app.packed_app import PackedClientApp
 from clients.adapter import train_reply
 from clients.memory import LocalModels, Memory
@@ -34,33 +38,44 @@ class Site:
     batch_norm: str
     objective: Objective
     groups: Sequence[Sequence[str]] | None
+    checkpoint_every: int
 
 
 @app.train()
 def train(message: Message, context: Context) -> Message:
     """Train as the message says, on the data of the client that it names or on the device's own."""
 
+    def site() -> Site:
+        return _site(str(context.run_config.get("cfg-yaml", "")), str(context.run_config.get("overrides", "")))
+
     def client_for(order: Order) -> FederatedClient:
-        site = _site(str(context.run_config.get("cfg-yaml", "")), str(context.run_config.get("overrides", "")))
+        here = site()
         if path := context.node_config.get("data-path"):
-            examples = site.task.device_examples(str(path))
+            examples = here.task.device_examples(str(path))
         else:
-            examples = site.task.client_examples(order.partition, order.clients)
+            examples = here.task.client_examples(order.partition, order.clients)
         return FederatedClient(
-            site.model,
-            site.task,
+            here.model,
+            here.task,
             examples,
-            site.training,
+            here.training,
             order.partition,
-            site.seed,
-            site.batch_norm,
-            site.objective,
+            here.seed,
+            here.batch_norm,
+            here.objective,
             LocalModels(context.state, order.partition),
-            site.groups,
+            here.groups,
             _own_sparsity(context.node_config.get("sparsity")),
         )
 
-    return train_reply(message, Memory(context.state), client_for)
+    def kept(order: Order) -> AbstractContextManager[None]:
+        folder = os.environ.get(FOLDER)
+        if not order.plan.lineage or not folder or not context.run_id:  # inline, the checkpoint holds it
+            return nullcontext()
+        keepsakes = Keepsakes(Path(folder), order.plan, order.partition, context.run_id, site().checkpoint_every)
+        return keepsakes.around(context.state)
+
+    return train_reply(message, Memory(context.state), client_for, kept)
 
 
 def _own_sparsity(value: Any) -> float | None:
@@ -110,4 +125,5 @@ def _site(cfg_yaml: str, overrides: str) -> Site:
         cfg.batch_norm,
         make(cfg, "objective"),
         plain(cfg.groups),
+        cfg.checkpoint.every,
     )

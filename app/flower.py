@@ -89,15 +89,18 @@ def marked(mark: str) -> dict[int, str]:
 
 
 @contextmanager
-def superlink(home: Path, *options: str) -> Iterator[int]:
-    """A SuperLink on loopback; its port, once it listens. Its log is `home`/superlink.log."""
+def superlink(home: Path, *options: str, variables: Mapping[str, str] | None = None) -> Iterator[int]:
+    """A SuperLink on loopback; its port, once it listens. Its log is `home`/superlink.log.
+
+    variables: more of its environment, which its simulation's clients have too.
+    """
     port, log_file = free_port(), home / "superlink.log"
     command = ["flower-superlink", "--insecure", "--host", "127.0.0.1", "--port", str(port), *options]
     home.mkdir(parents=True, exist_ok=True)
     connection = {"address": f"127.0.0.1:{port}", "insecure": True}
     config = {"superlink": {"default": _CONNECTION, _CONNECTION: connection}}
     (home / "config.toml").write_text(tomli_w.dumps(config))
-    with started(command, environment(home), log_file) as process:
+    with started(command, {**environment(home), **(variables or {})}, log_file) as process:
         deadline = time.monotonic() + _START_TIMEOUT
         while not _listens(port):
             if process.poll() is not None or time.monotonic() > deadline:

@@ -7,6 +7,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from app.checkpoint import run_of
 from app.files import append_line, write_text
 from strategies.cost import RoundReport
 
@@ -24,7 +25,7 @@ def add_steps(run_dir: Path, report: RoundReport, num_groups: int) -> None:
 
 def carry_steps(resumed: Path, run_dir: Path, last_round: int) -> None:
     """Take over the step sizes up to `last_round` from the run (or a checkpoint in it) that is resumed."""
-    source = (resumed if resumed.is_dir() else resumed.parent.parent) / STEPS_FILE
+    source = run_of(resumed) / STEPS_FILE
     lines = source.read_text().splitlines(keepends=True) if source.is_file() else []
     kept = [line for line in lines if json.loads(line)["round"] <= last_round]
     if kept:

@@ -1,6 +1,7 @@
 """Playing a run over any grid: build it from its configuration, evaluate and record each round, conclude."""
 
 import logging
+import secrets
 import time
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from app.checkpoint import Checkpoint
 from app.config import ConfigError, make, plain
 from app.console import RunConsole, closing_line
 from app.grids import StreamingGrid
+from app.keepsakes import carry_keepsakes
 from app.loggers import check_loggers, open_loggers
 from app.mismatch import add_steps, carry_steps
 from app.recall import recall
@@ -50,10 +52,11 @@ def serve(cfg: DictConfig, grid: Grid, run_dir: Path, runtime: str, memory: Reco
         record.save_split(split)
     if done is not None:
         carry_steps(Path(cfg.resume), run_dir, done.round)
+        carry_keepsakes(Path(cfg.resume), run_dir)
     watch = RoundWatch(cfg, task, strategy, record, test, memory)
     try:
         if done is not None:
-            recall(cfg, done, strategy, memory)
+            recall(done, strategy, memory)
         strategy.start(
             StreamingGrid(grid, watch.console.reply),
             ArrayRecord(),  # the strategy itself keeps the model, by name and unpacked
@@ -148,6 +151,7 @@ def build_strategy(cfg: DictConfig, task: Task, roster: Roster, done: Checkpoint
         if done.round >= cfg.rounds:
             raise ConfigError(f"rounds={cfg.rounds}: must be above {done.round}, which the checkpoint has reached")
         weights = done.weights_like(weights, cfg.resume)
+    keep_their_own = make(cfg, "objective").queue > 0 or cfg.wire != "lossless"
     cohort: Cohort = make(cfg, "cohort")
     if isinstance(roster, SimulatedRoster) and cohort.min_clients > roster.clients:
         raise ConfigError(f"cohort.min_clients={cohort.min_clients}: must be at most {roster.clients}, task.clients")
@@ -160,6 +164,7 @@ def build_strategy(cfg: DictConfig, task: Task, roster: Roster, done: Checkpoint
         diagnostics=cfg.diagnostics,
         wire=cfg.wire,
         wire_seed=cfg.seed,
+        lineage=secrets.token_hex(8) if keep_their_own else "",
         server_optimizer=make(cfg, "server_optimizer"),
         prunable=prunable(model),
     )  # fmt: skip

@@ -8,6 +8,7 @@ from omegaconf import DictConfig
 
 from app.config import ConfigError, to_yaml
 from app.flower import flwr_run, superlink
+from app.keepsakes import FOLDER, IN_RUN
 from app.server_app import ERROR_FILE
 from strategies.cohort import RunFailed
 
@@ -39,7 +40,7 @@ class SimulationRuntime:
             (run_dir / name).unlink(missing_ok=True)
         with tempfile.TemporaryDirectory(prefix="fedslice-") as folder:
             home = Path(folder)
-            with superlink(home, "--simulation"):
+            with superlink(home, "--simulation", variables={FOLDER: str(run_dir / IN_RUN)}):
                 run_config = {"cfg-yaml": to_yaml(cfg), "run-dir": str(run_dir)}
                 status = flwr_run(home, run_config, "--federation-config", options)
         error = run_dir / ERROR_FILE

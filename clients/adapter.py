@@ -6,6 +6,7 @@ goes wrong in the client comes back as a reply that gives the reason.
 
 import logging
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, cast
 
 from flwr.app import Message
@@ -21,11 +22,17 @@ from clients.wire import pack
 LOG = logging.getLogger("fedslice")
 
 
-def train_reply(message: Message, memory: Memory, client_for: Callable[[Order], NumPyClient]) -> Message:
+def train_reply(
+    message: Message,
+    memory: Memory,
+    client_for: Callable[[Order], NumPyClient],
+    kept: Callable[[Order], AbstractContextManager[None]] = lambda order: nullcontext(),
+) -> Message:
     """The reply to a message that asks for training, by the client that `client_for` gives for it.
 
     What the message leaves out comes from the node's memory; where that is lost, the reply says so. The update is
-    packed against the model that the client was sent, which the server knows.
+    packed against the model that the client was sent, which the server knows. kept: is entered around the training;
+    fetches what the client keeps of its own, and stores it anew.
     """
     try:
         order = read_order(message.content)
@@ -35,12 +42,17 @@ def train_reply(message: Message, memory: Memory, client_for: Callable[[Order], 
         weights = {**remembered, **order.weights}
         if order.keep:
             memory.remember(order.plan.round, weights)
-        client = client_for(order)
-        config: dict[str, Any] = {**order.plan.to_config(), "names": list(weights)}
-        arrays, examples, metrics = client.fit(list(weights.values()), config)
-        update = dict(zip(cast(list[str], metrics["names"]), arrays, strict=True))
-        if order.plan.wire != "lossless":
-            update = _rounded(update, order, memory.residual(order.partition))
+        with kept(order):
+            lost = memory.own_round(order.partition) < order.plan.trained
+            client = client_for(order)
+            config: dict[str, Any] = {**order.plan.to_config(), "names": list(weights)}
+            arrays, examples, metrics = client.fit(list(weights.values()), config)
+            update = dict(zip(cast(list[str], metrics["names"]), arrays, strict=True))
+            if order.plan.wire != "lossless":
+                update = _rounded(update, order, memory.residual(order.partition))
+            if order.plan.lineage:
+                memory.note_own_round(order.partition, order.plan.round)
+        metrics["lost"] = lost
         content = reply_content(model_record(pack(update, known=weights), update), examples, metrics)
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"

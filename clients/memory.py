@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from clients.weights import Weights
 from clients.wire import Payload, pack, unpack
 
-_MODEL, _ROUND = "memory-model", "memory-round"
+_MODEL, _ROUND, _OWN_ROUND = "memory-model", "memory-round", "own-round"
 _STYPE = "fedslice.packed"
 
 
@@ -75,6 +75,15 @@ class Memory:
 
     def __init__(self, state: RecordDict) -> None:
         self._state = state
+
+    def own_round(self, partition: int) -> int:
+        """The round in which client `partition` last put down something of its own; 0 where it has nothing here."""
+        record = self._state.array_records.get(f"{_OWN_ROUND}-{partition}")
+        return 0 if record is None else int.from_bytes(record["0"].data, "big")
+
+    def note_own_round(self, partition: int, server_round: int) -> None:
+        """Date what client `partition` has of its own."""
+        self._state[f"{_OWN_ROUND}-{partition}"] = _record([server_round.to_bytes(8, "big")])
 
     def residual(self, partition: int) -> LocalModels:
         """What rounding took from a client's last update."""

@@ -42,7 +42,8 @@ class Order:
 class Reply:
     """Client to server: the trained arrays, the number of examples behind them, and what the training cost.
 
-    memory: peak of the client's process in MB; None where it does not know.
+    memory: peak of the client's process in MB; None where it does not know. lost: it should have had something of its
+    own from earlier rounds (a local model, a rounding error), and trained without.
     """
 
     weights: Weights
@@ -53,6 +54,7 @@ class Reply:
     seconds: float
     memory: float | None = None
     steps: tuple[float, ...] = ()
+    lost: bool = False
 
 
 class _Here(bytes):
@@ -121,6 +123,8 @@ def reply_content(model: ArrayRecord, examples: int, metrics: Mapping[str, Any])
         raise ValueError(f"{too_large[0]}={values[too_large[0]]}: must fit in 64 bits")
     if (memory := metrics.get("memory")) is not None:
         values["memory"] = float(memory)  # a float is as long as any other, so that bytes are the same in every run
+    if metrics.get("lost"):
+        values["lost"] = 1
     record = MetricRecord({**values})
     if steps := metrics.get("steps"):
         record["steps"] = list(steps)
@@ -173,6 +177,7 @@ def read_reply(content: RecordDict, most: int | None = None, known: Weights | No
         seconds=float(metrics["seconds"]),
         memory=_memory(metrics.get("memory")),
         steps=_floats(metrics.get("steps", [])),
+        lost=bool(metrics.get("lost", 0)),
     )
 
 

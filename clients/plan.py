@@ -56,6 +56,8 @@ class RoundPlan:
     diagnostics: whether clients record the size of their steps (`clients.diagnostics`).
     wire, wire_seed: how the reply's values travel (`clients.lossy`), and what keys their rounding.
     sparse: what is sparse in the local round; None trains and sends dense. epochs: instead of the configured ones.
+    lineage: where clients keep something of their own, the name of this training, which outlives stops; then
+    resumed_after: the round from which it last went on, and trained: that of this client's last accepted reply, or 0.
     """
 
     round: int
@@ -67,6 +69,9 @@ class RoundPlan:
     epochs: int | None = None
     wire: Wire = "lossless"
     wire_seed: int = 0
+    lineage: str = ""
+    resumed_after: int = 0
+    trained: int = 0
 
     @property
     def phase(self) -> Phase:
@@ -88,6 +93,10 @@ class RoundPlan:
             config.update({"wire": self.wire, "wire-seed": self.wire_seed})
         if self.epochs is not None:
             config["epochs"] = self.epochs
+        if self.lineage:  # a float is as long as any other, so that bytes do not tell of a stop
+            config.update(
+                {"lineage": self.lineage, "resumed-after": float(self.resumed_after), "trained": self.trained}
+            )
         if self.sparse is not None:
             config.update(self.sparse.to_config())
         return config
@@ -109,6 +118,9 @@ class RoundPlan:
             epochs=int(config["epochs"]) if "epochs" in config else None,
             wire=cast(Wire, str(config.get("wire", "lossless"))),
             wire_seed=int(config.get("wire-seed", 0)),
+            lineage=str(config.get("lineage", "")),
+            resumed_after=int(config.get("resumed-after", 0)),
+            trained=int(config.get("trained", 0)),
         )
 
 

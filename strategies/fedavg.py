@@ -45,6 +45,7 @@ class FedAvgStrategy(Strategy):
     groups: layer groups as lists of module names, where they are not to follow the rule.
     diagnostics: whether clients record the size of their steps.
     wire: how values travel both ways (`clients.lossy`); the global model itself is never rounded. wire_seed: keys it.
+    lineage: names this training where clients keep something of their own (see `RoundPlan`).
     server_optimizer: how far the model follows what `merge` gives; by default all the way.
     prunable: names of the weights that sparse strategies may prune. name: as reports call the strategy.
     """
@@ -66,6 +67,7 @@ class FedAvgStrategy(Strategy):
         name: str | None = None,
         wire: Wire = "lossless",
         wire_seed: int = 0,
+        lineage: str = "",
     ) -> None:
         self.weights = weights
         self.roster = roster
@@ -75,6 +77,7 @@ class FedAvgStrategy(Strategy):
         self.rounds = rounds
         self.wire: Wire = wire
         self.wire_seed = wire_seed
+        self.lineage = lineage
         self.server_optimizer = server_optimizer or ServerOptimizer()
         self.prunable = tuple(name for name in prunable if name in weights)
         self.name = name or type(self).__name__
@@ -86,6 +89,7 @@ class FedAvgStrategy(Strategy):
         self.consensus = Consensus(())
         self._layout = layout(weights, self.groups)
         self._failed_in_a_row = 0
+        self._trained: dict[int, int] = {}
 
     # The two questions -------------------------------------------------------------------------------------
 
@@ -130,14 +134,16 @@ class FedAvgStrategy(Strategy):
         nodes = wait_for_nodes(self.roster, grid, cohort.min_clients, cohort.start_timeout, everyone)
         started = time.perf_counter()
         plan = self.plan(server_round + self.last_round)
-        plan = self._plan = replace(plan, wire=self.wire, wire_seed=self.wire_seed)
+        plan = self._plan = replace(
+            plan, wire=self.wire, wire_seed=self.wire_seed, lineage=self.lineage, resumed_after=self.last_round
+        )
         sampled = {partition: nodes[partition] for partition in cohort.sample(plan.round, list(nodes))}
         self.report = RoundReport(plan.round, plan.phase, plan.groups or (), tuple(sampled))
         looked_at = self.prunable if plan.sparse else ()
         self.consensus = Consensus(looked_at)
         sent = self.downlink.rounded(self.weights, self.wire, self.wire_seed)
         exchange = Exchange(
-            plan, sent, self.downlink, sampled, self.roster.clients, self.report, self.plan_for, looked_at
+            plan, sent, self.downlink, sampled, self.roster.clients, self.report, self._plan_as_sent, looked_at
         )
         asked = Asked.by(plan, self.groups, cohort.max_update_norm)
         self._reception = Reception(exchange, self.weights, sent, asked, self.stands_for, self.consensus, self.report)
@@ -177,6 +183,8 @@ class FedAvgStrategy(Strategy):
         return {
             "downlink": self.downlink.state(),
             "failed_in_a_row": self._failed_in_a_row,
+            "lineage": self.lineage,
+            "trained": {str(partition): last for partition, last in self._trained.items()},
             "server_optimizer": self.server_optimizer.state(),
         }
 
@@ -184,13 +192,19 @@ class FedAvgStrategy(Strategy):
         """The inverse of `state`."""
         self.downlink.restore(state["downlink"])
         self._failed_in_a_row = int(state["failed_in_a_row"])
+        self.lineage = str(state["lineage"])
+        self._trained = {int(partition): int(last) for partition, last in state["trained"].items()}
         self.server_optimizer.restore(state["server_optimizer"])
+
+    def _plan_as_sent(self, plan: RoundPlan, partition: int) -> RoundPlan:
+        return replace(self.plan_for(plan, partition), trained=self._trained.get(partition, 0))
 
     # The round's end ---------------------------------------------------------------------------------------
 
     def _conclude(self, mean: RunningMean) -> None:
         """Merge the mean where enough replies were accepted; otherwise the model stays and the round failed."""
         accepted, needed = len(self.report.completed), self.cohort.min_clients
+        self._trained.update(dict.fromkeys(self.report.completed, self.report.round))
         if accepted >= needed:
             self._failed_in_a_row = 0
             before, merged = self.weights, self.merge(self._plan, mean.result())

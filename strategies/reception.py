@@ -43,6 +43,7 @@ class Reception:
         self._stands_for = stands_for
         self._consensus = consensus
         self._report = report
+        self._lost: list[int] = []
 
     def collect(self, orders: list[Message], replies: Iterable[Message], grid: Grid, timeout: float) -> None:
         """Receive all answers, and say who was left out and why."""
@@ -55,6 +56,11 @@ class Reception:
             report.failed[partition] = f"no reply within {timeout:g} s"
         for partition, reason in sorted({**report.failed, **report.rejected}.items()):
             LOG.warning("round %s: client %s left out: %s", report.round, partition, reason)
+        if self._lost:
+            LOG.warning(
+                "round %s: clients %s trained without what they had kept of earlier rounds (local models, rounding "
+                "errors): the result is another than with it", report.round, self._lost,
+            )  # fmt: skip
 
     def _receive(self, partition: int, message: Message) -> None:
         """Account for one answer and, where it is accepted, add it to the mean."""
@@ -76,4 +82,6 @@ class Reception:
         self._consensus.add(reply.weights)
         self.mean.add(self._stands_for(reply.weights), reply.examples)
         report.accept(partition, reply)
+        if reply.lost:
+            self._lost.append(partition)
         self._exchange.accepted(partition)

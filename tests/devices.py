@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from app.flower import environment, free_port, started, superlink
+from app.keepsakes import FOLDER
 
 
 @contextmanager
@@ -20,7 +21,8 @@ def federation(home: Path, node_configs: Sequence[str]) -> Iterator[Path]:
             node_home.mkdir()
             command = ["flower-supernode", "--insecure", "--superlink", f"127.0.0.1:{port}"]
             command += ["--port", str(free_port()), "--node-config", config]
-            stack.enter_context(started(command, environment(node_home), node_home / "supernode.log"))
+            env = {**environment(node_home), FOLDER: str(node_home / "memory")}
+            stack.enter_context(started(command, env, node_home / "supernode.log"))
         yield home
 
 

@@ -20,10 +20,13 @@ STRATEGIES = {
     "sparsyfed": ("strategy=sparsyfed",),
     "fedpart_sparsyfed": ("strategy=fedpart_sparsyfed", *CYCLE, "server_optimizer=momentum"),
 }
+OWN = {"fedpart_moon_int8": ("strategy=fedpart", *CYCLE, "objective=moon", "objective.queue=2", "wire=int8")}
+"""Where clients keep local models and rounding errors of their own."""
 EVERY = {
     **{file.stem: (f"strategy={file.stem}",) for file in sorted((ROOT / "conf" / "strategy").glob("*.yaml"))},
     "powerprop": ("strategy=powerprop", "strategy.recovery=1"),
     **STRATEGIES,
+    **OWN,
 }
 ALL = bool(os.environ.get("FEDSLICE_EVERY_STRATEGY"))
 SENT = ("bytes", "sparsity_down")
@@ -44,9 +47,9 @@ def check(whole, rest, inline, name):
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("name", EVERY if ALL else STRATEGIES)
+@pytest.mark.parametrize("name", EVERY if ALL else {**STRATEGIES, **OWN})
 def test_in_the_simulation(tmp_path, leaves_nothing, name):
-    given = (*EVERY[name], *FAST, "task.clients=5", "cohort.fraction=0.5")
+    given = (*EVERY[name], *FAST, "task.clients=5", "cohort.fraction=0.7")
     inline, whole, rest = play(tmp_path / "inline", *given), tmp_path / "whole", tmp_path / "rest"
     for folder, more in ((whole, ()), (rest, (f"resume='{whole / HALF}'",))):
         done = shell(command(folder, *given, "runtime=simulation", "runtime.nodes=2", *more), tmp_path)
@@ -58,7 +61,7 @@ def test_in_the_simulation(tmp_path, leaves_nothing, name):
 @pytest.mark.timeout(3600 if ALL else 1200)
 def test_on_devices(tmp_path, leaves_nothing, capfd):
     """The same two SuperNodes play all strategies, one after the other."""
-    names = EVERY if ALL else ("fedavg", "fedpart")
+    names = EVERY if ALL else ("fedavg", "fedpart", *OWN)
     given = {name: (*EVERY[name], *FAST, "task.clients=2") for name in names}
     with federation(tmp_path / "flower home", [f"partition-id={part} num-partitions=2" for part in (0, 1)]) as there:
         for name in names:

@@ -64,10 +64,10 @@ def test_together(tmp_path, others):
 
 @pytest.mark.parametrize("own", ["objective=moon", "wire=int8"])
 def test_what_cannot_be_had_again_is_said(tmp_path, capsys, own):
-    """Checkpoints of the simulation and of devices know nothing of what their clients keep."""
+    """Such as from a checkpoint of the simulation, which knows nothing of what its clients keep."""
     cfg = compose(merged(*SHORT, "strategy=fedavg", own, "checkpoint.every=2"))
     half = check(tmp_path, "strategy=fedavg", own)
-    said = "resumed without clients' local models and rounding errors: it differs from an unbroken run"
+    said = "trained without what they had kept of earlier rounds (local models, rounding errors)"
     assert said not in capsys.readouterr().out
     done = load(half.folder, cfg)
     save(tmp_path, replace(done, rows=done.rows[:3], clients={}), cfg)
