@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from app import checkpoint, client_app
-from app.__main__ import main
+from app.__main__ import LOG, main
 from tests.runs import PARTLY, play
 
 
@@ -17,6 +17,7 @@ def cli(monkeypatch, capsys, tmp_path):
     def run(*arguments):
         monkeypatch.chdir(tmp_path)
         monkeypatch.setenv("HYDRA_FULL_ERROR", os.environ.get("HYDRA_FULL_ERROR", "0"))  # undone afterwards
+        monkeypatch.setattr(LOG, "disabled", LOG.disabled)  # by Hydra, and undone too
         monkeypatch.setattr(sys, "argv", ["python -m app", *arguments])
         capsys.readouterr()
         status = main()
