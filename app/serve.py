@@ -84,11 +84,11 @@ class RoundWatch:
         test: Examples,
         memory: RecordDict | None,
     ) -> None:
-        self.console = RunConsole(cfg.rounds)
         self._cfg, self._task, self._strategy, self._record, self._test = cfg, task, strategy, record, test
         self._memory = memory
         self._model = task.build_model(cfg.seed).to(memory_format=torch.channels_last)
         self._loggers = open_loggers(cfg.loggers, record.run_dir, plain(cfg), record.rows)
+        self.console = RunConsole(cfg.rounds)  # last, for whoever began it must close it
         self._clock = time.perf_counter()
 
     def close(self) -> None:
