@@ -7,7 +7,7 @@ the run that was stopped. Here a resumed run finds them as they were after the r
 import logging
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -52,23 +52,31 @@ class Keepsakes:
         Fetched even where `state` has it: in Flower's simulation, where one node plays clients side by side, the
         state that one of them leaves overwrites that of the others.
         """
+        self._remove_all_but(self._course().values())  # a later stop would not tell undone rounds from others
         if file := self.newest(self._plan.round - 1):
             give_back(state, _read(file))
         yield
         self._store(state)
 
     def newest(self, last: int) -> Path | None:
-        """The file of the last round up to `last` that this client trained in this training's course.
+        """The file of the last round up to `last` that this client trained in this training's course."""
+        course = self._course()
+        return course.get(max((server_round for server_round in course if server_round <= last), default=0))
 
-        Rounds that were undone, because a run went on from before them, are none of it.
-        """
+    def _course(self) -> dict[int, Path]:
+        """Files by round, but for rounds that were undone because a run went on from before them."""
         rounds = {}
         for file in self._folder.glob("round-*"):
             if match := _FILE.fullmatch(file.name):
-                at, run_id = map(int, match.groups())
-                if at <= last and (run_id == self._run_id or at <= self._plan.resumed_after):
-                    rounds[at] = file
-        return rounds[max(rounds)] if rounds else None
+                server_round, run_id = map(int, match.groups())
+                if run_id == self._run_id or server_round <= self._plan.resumed_after:
+                    rounds[server_round] = file
+        return rounds
+
+    def _remove_all_but(self, needed: Collection[Path | None]) -> None:
+        for file in self._folder.glob("*"):
+            if file not in needed:
+                file.unlink(missing_ok=True)
 
     def _own(self, state: RecordDict) -> dict[str, list[np.ndarray]]:
         return own_of_clients(state_of(state, self._partition))
@@ -84,10 +92,7 @@ class Keepsakes:
         with whole(self._folder / f"round-{now:06d}-of-run-{self._run_id}.safetensors") as beside:
             save_file({f"{key}/{at}": array for key, arrays in own.items() for at, array in enumerate(arrays)}, beside)
         saved = (now - 1) // self._every * self._every if self._every else resumed
-        needed = {self.newest(last) for last in (saved - self._every, saved, resumed, now)}
-        for file in self._folder.iterdir():
-            if file not in needed:
-                file.unlink(missing_ok=True)
+        self._remove_all_but({self.newest(last) for last in (saved - self._every, saved, resumed, now)})
 
 
 def carry_keepsakes(resumed: Path, run_dir: Path) -> None:

@@ -1,5 +1,7 @@
 """What clients keep in files on their node: found again after a stop as it was then, and never anything else's."""
 
+from contextlib import suppress
+
 import numpy as np
 import pytest
 from flwr.app import Context, RecordDict
@@ -61,6 +63,15 @@ def test_undone_rounds_are_not_found(tmp_path):
     assert trains(tmp_path, 5, run_id=2, resumed_after=2) == [1]
     assert trains(tmp_path, 6, run_id=2, resumed_after=2) == [5, 1]
     assert 3 not in rounds_kept(tmp_path)
+
+
+def test_undone_rounds_stay_undone(tmp_path):
+    """Round 3 was undone. The client answers nothing until the run is stopped again, and goes on from round 5."""
+    trains(tmp_path, 1)
+    trains(tmp_path, 3)
+    with suppress(RuntimeError), Keepsakes(tmp_path, plan(4, resumed_after=2), 3, 2, 2).around(RecordDict()):
+        raise RuntimeError("out of power")
+    assert trains(tmp_path, 6, run_id=3, resumed_after=5) == [1]
 
 
 @pytest.mark.parametrize("every", [1, 2, 3, 5])
