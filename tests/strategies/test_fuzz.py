@@ -9,6 +9,7 @@ import os
 from dataclasses import asdict
 
 import numpy as np
+import pytest
 import zstandard
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from hypothesis import HealthCheck, event, given, settings
@@ -139,6 +140,7 @@ def mutated(draw):
     return content, bytes(damaged) == data
 
 
+@pytest.mark.timeout(600 + CASES)
 @settings(max_examples=CASES, deadline=None, suppress_health_check=list(HealthCheck), derandomize=CASES <= 300)
 @given(mutated())
 def test_a_mutated_reply_is_refused_or_is_a_sound_one(case):
