@@ -4,13 +4,15 @@
     B        a 62,000-parameter network, 1,000 clients, 50 a round, one step of 20 examples each
     workers  wall time of A with two workers over one; two idle cores are needed
     clients  B's CPU time with 10,000 clients over that with 100, 10 a round
+    memory   peak memory after 50 rounds of A, and of B, over that after 5; B's clients have their examples before
 
 The floor of A and B is a plain loop over the same clients' batches with one model and one optimizer: no weights are
 loaded, sent or averaged. Floor and federation take turns, round by round; the median of the ratios counts. Packing
 the replies is told apart: bytes are counted as they would travel, so that they must be compressed without a network.
-    python benchmarks/bench_inline.py [A|B|workers|clients ...]
+    python benchmarks/bench_inline.py [A|B|workers|clients|memory ...]
 """
 
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -164,10 +166,23 @@ def many_clients(turns: int = 5, rounds: int = 8) -> None:
     print(f"clients  {ratio:.3f} x CPU, {memory:.3f} x memory: a round of 10 of 10,000 clients over 10 of 100")
 
 
+def growth(name: str) -> None:
+    """Print how a process's peak memory grows after the fifth round."""
+    with federation(*{"A": A, "B": B}[name]) as made:
+        examples = client_app._site(to_yaml(made.cfg), "").task
+        for partition in range(made.task.clients):
+            examples.client_examples(partition)
+        peaks = []
+        for _ in range(49):
+            made.round()
+            peaks.append(peak_memory_mb() or float("nan"))
+    print(f"memory   {peaks[-1] / peaks[3]:.3f} x the peak of {peaks[3]:.0f} MB in round 5, after 50 rounds of {name}")
+
+
 def main(cases: list[str]) -> None:
     """Run and print the cases."""
     torch.set_num_threads(1)
-    for name in cases or ["A", "B", "workers", "clients"]:
+    for name in cases or ["A", "B", "workers", "clients", "memory"]:
         match name:
             case "A":
                 over_floor("A", A, rounds=5)
@@ -177,8 +192,13 @@ def main(cases: list[str]) -> None:
                 two_workers()
             case "clients":
                 many_clients()
+            case "memory":
+                for case in ("A", "B"):  # a process each: a peak is never taken back
+                    subprocess.run([sys.executable, __file__, f"memory {case}"], check=True)
+            case "memory A" | "memory B":
+                growth(name[-1])
             case _:
-                sys.exit(f"{name}: must be one of A, B, workers, clients")
+                sys.exit(f"{name}: must be one of A, B, workers, clients, memory")
 
 
 if __name__ == "__main__":

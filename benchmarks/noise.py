@@ -1,6 +1,7 @@
 """Images of noise, as many as one likes, and a 62,000-parameter network: work of a known size, without any data."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -20,7 +21,7 @@ TRAIN, TEST = 50_000, 1_000
 class NoiseImages(StoredImages):
     """50,000 images of CIFAR-10's size and ten classes (an `ImageSource`)."""
 
-    @property
+    @cached_property
     def table(self) -> Table:
         """Labels in turn."""
         return Table(np.arange(TRAIN) % 10)

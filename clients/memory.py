@@ -13,6 +13,7 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 from numpy.typing import NDArray
 
+from clients.records import record_of
 from clients.weights import Weights
 from clients.wire import Payload, pack, unpack
 
@@ -31,7 +32,7 @@ def state_of(state: RecordDict, partition: int) -> RecordDict:
 
 def own_of_clients(state: RecordDict) -> dict[str, list[NDArray[np.uint8]]]:
     """All that the clients of a node keep of their own (`LocalModels`), packed, for a checkpoint."""
-    records = {key: record for key, record in state.array_records.items() if key != _MODEL}
+    records = {key: r for key, r in state.items() if isinstance(r, ArrayRecord) and key != _MODEL}
     return {key: [np.frombuffer(array.data, np.uint8) for array in records[key].values()] for key in sorted(records)}
 
 
@@ -59,15 +60,17 @@ class LocalModels:
 
     def recall(self) -> list[Weights]:
         """All that are remembered."""
-        record = self._state.array_records.get(self._key, ArrayRecord())
-        payloads = [Payload.from_bytes(array.data) for array in record.values()]
+        payloads = [Payload.from_bytes(data) for data in self._packed()]
         return [unpack(payload.arrays, payload.header) for payload in payloads]
 
     def push(self, weights: Weights, queue: int) -> None:
         """Remember one more and forget those beyond `queue`."""
-        kept = [pack(weights, compress=False).to_bytes()]
-        kept += [array.data for array in self._state.array_records.get(self._key, ArrayRecord()).values()][: queue - 1]
-        self._state[self._key] = _record(kept)
+        newest = pack(weights, compress=False).to_bytes()
+        self._state[self._key] = _record([newest, *self._packed()[: queue - 1]])
+
+    def _packed(self) -> list[bytes]:
+        record = record_of(self._state, self._key, ArrayRecord)
+        return [] if record is None else [array.data for array in record.values()]
 
 
 class Memory:
@@ -78,7 +81,7 @@ class Memory:
 
     def own_round(self, partition: int) -> int:
         """The round in which client `partition` last put down something of its own; 0 where it has nothing here."""
-        record = self._state.array_records.get(f"{_OWN_ROUND}-{partition}")
+        record = record_of(self._state, f"{_OWN_ROUND}-{partition}", ArrayRecord)
         return 0 if record is None else int.from_bytes(record["0"].data, "big")
 
     def note_own_round(self, partition: int, server_round: int) -> None:
@@ -92,14 +95,15 @@ class Memory:
     @property
     def round(self) -> int | None:
         """The round at whose start the remembered model was the global one; None without memory."""
-        record = self._state.config_records.get(_ROUND)
+        record = record_of(self._state, _ROUND, ConfigRecord)
         return None if record is None else int(str(record["round"]))
 
     def recall(self, base: int) -> Weights | None:
         """The remembered model, where it is that of round `base` or a later one; otherwise None."""
-        if self.round is None or self.round < base:
+        model = record_of(self._state, _MODEL, ArrayRecord)
+        if model is None or self.round is None or self.round < base:
             return None
-        payload = Payload.from_bytes(self._state.array_records[_MODEL][_MODEL].data)
+        payload = Payload.from_bytes(model[_MODEL].data)
         return unpack(payload.arrays, payload.header)
 
     def remember(self, server_round: int, weights: Weights) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 
 from clients.plan import RoundPlan
+from clients.records import record_of
 from clients.weights import Weights
 from clients.wire import Payload, unpack
 
@@ -92,7 +93,7 @@ def order_content(
 
 def read_order(content: RecordDict) -> Order:
     """The inverse of `order_content`. Raises ValueError for content that is not an order."""
-    config: Mapping[str, Any] = content.config_records.get(PLAN, {})
+    config: Mapping[str, Any] = record_of(content, PLAN, ConfigRecord) or {}
     plan = RoundPlan.from_config(config)
     missing = [name for name in ("partition", "clients") if name not in config]
     if missing:
@@ -110,7 +111,7 @@ def read_order(content: RecordDict) -> Order:
 
 def partition_of(content: RecordDict) -> int:
     """The client that an order is for, without unpacking it."""
-    return int(str(content.config_records[PLAN]["partition"]))
+    return int(str(content[PLAN]["partition"]))
 
 
 def reply_content(model: ArrayRecord, examples: int, metrics: Mapping[str, Any]) -> RecordDict:
@@ -144,14 +145,14 @@ def forgotten_content() -> RecordDict:
 
 def has_forgotten(message: Message) -> bool:
     """Whether a reply says that the client's memory is lost."""
-    return message.has_content() and FORGOTTEN in message.content.config_records
+    return message.has_content() and record_of(message.content, FORGOTTEN, ConfigRecord) is not None
 
 
 def error_of(message: Message) -> str | None:
     """Why a reply carries no update: the client's own reason, or Flower's; None where it carries one."""
     if message.has_error():
         return message.error.reason or f"Flower error {message.error.code}"
-    record = message.content.config_records.get(ERROR)
+    record = record_of(message.content, ERROR, ConfigRecord)
     return None if record is None else str(record.get("reason"))
 
 
@@ -160,7 +161,7 @@ def read_reply(content: RecordDict, most: int | None = None, known: Weights | No
 
     most: bytes that its arrays may take when unpacked. known: the model that the client was sent.
     """
-    metrics: Mapping[str, Any] = content.metric_records.get(METRICS, {})
+    metrics: Mapping[str, Any] = record_of(content, METRICS, MetricRecord) or {}
     names = ("examples", "loss", "macs", "macs-dense", "seconds")
     missing = [name for name in names if name not in metrics or isinstance(metrics[name], list)]
     if missing:
@@ -195,22 +196,6 @@ def _floats(values: Any) -> tuple[float, ...]:
     return tuple(map(float, values))
 
 
-def nbytes(content: RecordDict) -> int:
-    """Size in bytes of a message's content as serialised: packed arrays and all records beside them."""
-    return packed_nbytes(content) + records_nbytes(content)
-
-
-def packed_nbytes(content: RecordDict) -> int:
-    """Size in bytes of the packed arrays alone."""
-    return sum(len(array.data) for record in content.array_records.values() for array in record.values())
-
-
-def records_nbytes(content: RecordDict) -> int:
-    """Size in bytes of the configuration and metric records alone, as serialised."""
-    records = [*content.config_records.values(), *content.metric_records.values()]
-    return sum(len(record.deflate()) for record in records)
-
-
 @lru_cache(maxsize=1)
 def _unpacked_order(data: bytes) -> Weights:
     """Clients that one process plays are mostly sent the same bytes; unpacked once, for arrays are read-only."""
@@ -225,7 +210,7 @@ def _unpacked(data: bytes, most: int | None = None, known: Weights | None = None
 
 
 def _packed(content: RecordDict) -> bytes:
-    record = content.array_records.get(MODEL)
+    record = record_of(content, MODEL, ArrayRecord)
     array = None if record is None else record.get(MODEL)
     if array is None or array.stype != _STYPE:
         raise ValueError(f"no packed model in a message with {sorted(content)}")

@@ -8,8 +8,9 @@ from flwr.app import ArrayRecord, Message
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
-from clients.messages import has_forgotten, model_record, nbytes, order_content, packed_nbytes, records_nbytes
+from clients.messages import has_forgotten, model_record, order_content
 from clients.plan import RoundPlan
+from clients.records import nbytes, packed_nbytes, records_nbytes
 from clients.weights import Weights
 from clients.wire import dense_nbytes, pack
 from strategies.cost import RoundReport

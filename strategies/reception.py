@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable
 from flwr.app import Message
 from flwr.serverapp import Grid
 
-from clients.messages import error_of, nbytes, read_reply
+from clients.messages import error_of, read_reply
+from clients.records import nbytes
 from clients.weights import RunningMean, Weights
 from strategies.consensus import Consensus
 from strategies.cost import RoundReport

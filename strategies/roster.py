@@ -9,6 +9,7 @@ from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
 from clients.messages import WHO
+from clients.records import record_of
 from strategies.cohort import RunFailed
 
 LOG = logging.getLogger("fedslice")
@@ -60,7 +61,7 @@ class DeviceRoster:
         for reply in grid.send_and_receive(new, timeout=timeout) if new else ():
             if reply.has_content():
                 node = reply.metadata.src_node_id
-                self._answers[node] = reply.content.config_records.get(WHO, {"error": "did not say who it is"})
+                self._answers[node] = record_of(reply.content, WHO, ConfigRecord) or {"error": "did not say who it is"}
         answers = {node: self._answers[node] for node in ids if node in self._answers}
         if not strict:
             answers = {node: answer for node, answer in answers.items() if "error" not in answer}

@@ -10,7 +10,8 @@ import yaml
 from app import client_app, run_record
 from app.config import compose, make, to_yaml
 from clients.layers import layer_groups
-from clients.messages import MODEL, nbytes, read_reply, records_nbytes
+from clients.messages import MODEL, read_reply
+from clients.records import nbytes, records_nbytes
 from clients.weights import fingerprint, load_weights
 from clients.wire import dense_nbytes, pack
 from strategies.layers import LayerSchedule

@@ -10,9 +10,10 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 from clients.adapter import train_reply
 from clients.lossy import rounded_update
 from clients.memory import Memory
-from clients.messages import MODEL, PLAN, error_of, model_record, nbytes, order_content, read_reply, reply_content
+from clients.messages import MODEL, PLAN, error_of, model_record, order_content, read_reply, reply_content
 from clients.numpy_client import FederatedClient
 from clients.plan import RoundPlan
+from clients.records import nbytes
 from clients.seeds import numpy_generator
 from clients.training import LocalTraining
 from clients.weights import weights_of

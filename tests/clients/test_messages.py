@@ -18,14 +18,13 @@ from clients.messages import (
     error_content,
     error_of,
     model_record,
-    nbytes,
     order_content,
     read_order,
     read_reply,
-    records_nbytes,
     reply_content,
 )
 from clients.plan import RoundPlan
+from clients.records import nbytes, records_nbytes
 from clients.wire import pack
 from tests.tiny import COSTS, bits, failure
 
