@@ -96,6 +96,8 @@ class Exchange:
     def _order(self, partition: int) -> Message:
         base = self._downlink.base(partition)
         lacking = self._downlink.lacking(self._weights, base)
+        if len(lacking) == len(self._weights):
+            base = None  # it is sent everything, so that it need not remember anything
         key = tuple(lacking)
         if key not in self._packed:
             self._packed[key] = model_record(pack(lacking))

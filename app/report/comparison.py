@@ -127,6 +127,12 @@ def common_accuracy(groups: Sequence[Group]) -> float | None:
     return math.floor(max(min(reached), max(reached) / 2) * 100 + _ROUNDING) / 100
 
 
+def learners(groups: Sequence[Group]) -> tuple[float, list[Group]]:
+    """The common accuracy and the settings that reach it; 0 and all where there is none."""
+    level = common_accuracy(groups) or 0.0
+    return level, [g for g in groups if max(g.mean_accuracy().values(), default=0.0) >= level - _ROUNDING]
+
+
 def group_runs(runs: Sequence[Run]) -> list[Group]:
     """Fold runs that differ only by seed, in order of first appearance, and name them by what differs."""
     flat = [flatten(run.config) for run in runs]

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from html import escape
 
-from app.report.comparison import ACCURACY, BYTES_OF_DENSE, MACS_OF_DENSE, Column, Group, reaching
+from app.report.comparison import ACCURACY, BYTES_OF_DENSE, MACS_OF_DENSE, Column, Group, learners, reaching
 from app.report.runs import Run
 from app.units import NOT_RECORDED, percent, rate, size, unbroken
 
@@ -53,10 +53,12 @@ def comparison_lead(runs: Sequence[Run], groups: Sequence[Group]) -> str:
     done = [group for group in groups if group.finished]
     if len(done) > 1 and len(tasks) == 1:
         reach = reaching(groups)
+        level, learned = learners(done)  # who learned nothing is no example of saving
+        of = "" if len(learned) == len(done) else f" of those that reach {level:.2f}"
         said += [
             _first("Most accurate at the end", done, ACCURACY, max),
-            _first("Least sent", done, BYTES_OF_DENSE, min, " of dense full training"),
-            _first("Least computed", done, MACS_OF_DENSE, min),
+            _first(f"Least sent{of}", learned, BYTES_OF_DENSE, min, " of dense full training"),
+            _first(f"Least computed{of}", learned, MACS_OF_DENSE, min),
             _first(f"Fewest {reach.title}", done, reach, min) if reach else "",
         ]
     return f'<p class="lead">{escape(unbroken(" ".join(filter(None, said))))}</p>'

@@ -13,7 +13,7 @@ from clients.tasks.augment import check_rotation, flip_and_rotate
 from clients.tasks.device_files import read_device
 from clients.tasks.models import build_image_model, check_model
 from clients.tasks.sources import ImageSource
-from clients.tasks.split_task import SplitTask
+from clients.tasks.split_task import SplitTask, check_fixed
 from clients.tasks.task import Classes, Examples
 
 
@@ -50,6 +50,10 @@ class ImageTask(SplitTask):
         check_model(self.model, self.stem)
         own_model.check_args(self.model, self.model_args)
         super().__post_init__()
+        known = self.source.image_format
+        check_fixed(
+            shape=(self.shape, known.shape), classes=(self.classes, known.classes), resize=(self.resize, known.resize)
+        )
         check_rotation(self.rotation)
         channels = self.source.image_format.shape[0]
         for name, values in (("mean", self.mean), ("std", self.std)):

@@ -80,3 +80,13 @@ class SplitTask(ABC):
     def split_statistics(self, clients: int | None = None) -> dict[str, Any]:
         """How the training data are split: examples and class counts per partition, and the overlap."""
         return split_statistics(self.source.table.labels, self._split(clients), self.num_classes)
+
+
+def check_fixed(**values: tuple[Any, Any]) -> None:
+    """Raises ValueError for a fact of the data, as the task was given it, that its source has otherwise.
+
+    values: as given, false where it was not, and as the source has it.
+    """
+    for name, (given, fixed) in values.items():
+        if given and given != fixed:
+            raise ValueError(f"task.{name}={given}: its data have {fixed}; leave it out")

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from clients.tasks import own_model
 from clients.tasks.seeded import seeded
-from clients.tasks.split_task import SplitTask
+from clients.tasks.split_task import SplitTask, check_fixed
 from clients.tasks.task import Classes, Examples
 from clients.tasks.texts import StoredTexts, Texts
 from clients.tasks.transformer import PADDING, TextTransformer
@@ -58,6 +58,7 @@ class TextTask(SplitTask):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_fixed(classes=(self.classes, self.source.classes), where=(self.where, self.source.where))
         check_vocabulary(self.tokens, self.min_count)
         own_model.check_args(self.model, self.model_args)
         if own_model.is_path(self.model):

@@ -135,17 +135,25 @@ def test_sending_down_only_what_clients_lack_changes_bytes_and_nothing_else():
     assert [report.bytes_up for _, report in whole] == [report.bytes_up for _, report in sliced]
 
 
-def test_devices_that_lose_their_memory_are_sent_everything_and_the_result_is_the_same():
-    class Restarting(Federation):
-        def answer(self, message):
-            if asked(message).plan.round == 4 and not self.restarted:
-                self.restarted, self.memory = True, Memory(RecordDict())
-            reply = train_reply(message, self.memory, self.client)
-            self.forgotten += has_forgotten(reply)
-            return reply
+class Restarting(Federation):
+    """A node whose memory is gone before its first order of a round."""
 
-    federation = Restarting()
-    federation.restarted, federation.forgotten = False, 0
+    forgotten = 0
+
+    def __init__(self, server_round):
+        super().__init__()
+        self.restarts = {server_round}
+
+    def answer(self, message):
+        if asked(message).plan.round in self.restarts:
+            self.restarts, self.memory = set(), Memory(RecordDict())
+        reply = train_reply(message, self.memory, self.client)
+        self.forgotten += has_forgotten(reply)
+        return reply
+
+
+def test_devices_that_lose_their_memory_are_sent_everything_and_the_result_is_the_same():
+    federation = Restarting(4)
     run = federation.play(FedPartStrategy, 8, **SCHEDULE)
     assert federation.forgotten > 0
     assert [weights for weights, _ in run] == [w for w, _ in Federation().play(FedPartStrategy, 8, **SCHEDULE)]
@@ -153,6 +161,14 @@ def test_devices_that_lose_their_memory_are_sent_everything_and_the_result_is_th
     # What they said and what they were then sent is counted too.
     sent = sum(recount(message) for message in federation.grid.sent)
     assert sum(report.bytes_down for _, report in run) == sent
+
+
+def test_who_is_sent_everything_need_not_remember_anything():
+    """Round 8 is full and changes every array, so that round 9 sends all of them, once."""
+    federation = Restarting(9)
+    federation.play(FedPartStrategy, 9, **SCHEDULE)
+    assert not federation.restarts
+    assert federation.forgotten == 0
 
 
 def recount(message):

@@ -66,6 +66,9 @@ def test_statistics_are_plain_and_add_up(task):
         ({"clients": 0}, "task.clients=0: must be 1 or more"),
         ({"examples": 0}, "task.examples=0: must be 1 or more"),
         ({"rotation": -5}, "task.rotation=-5: must be from 0"),
+        ({"shape": [3, 32, 32]}, r"task.shape=\[3, 32, 32\]: its data have \(1, 8, 8\); leave it out"),
+        ({"classes": 7}, "task.classes=7: its data have 10; leave it out"),
+        ({"resize": True}, "task.resize=True: its data have False; leave it out"),
         ({"mean": [0.1, 0.2]}, r"task.mean=\[0.1, 0.2\]: must have one number per channel, 1"),
     ],
 )

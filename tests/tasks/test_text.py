@@ -213,6 +213,7 @@ def test_a_device_is_told_what_is_wrong_with_its_path(folder, tmp_path):
 @pytest.mark.parametrize(
     ("override", "message"),
     [
+        ("+task.classes=3", "task.classes=3: its data have 4; leave it out"),
         ("task.heads=3", "task.heads=3: must divide task.hidden=200"),
         ("task.layers=0", "task.layers=0: must be 1 or more"),
         ("task.dropout=1.0", "task.dropout=1.0: must be from 0 to below 1"),
