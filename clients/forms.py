@@ -106,7 +106,7 @@ FORMS = {
 }
 _SMALLEST = 64  # bytes; below this a frame's own overhead eats what compression saves
 _ALL = 1 << 10  # words; up to as many every form is tried, beyond, a sample says which
-_SAMPLE, _SHARE, _BLOCKS = (1 << 9, 1 << 11), 1 / 16, 16  # from so many words to so many, a share of all, in blocks
+_SAMPLE, _SHARE, _BLOCKS = (1 << 9, 1 << 11), 16, 16  # from so many words to so many, a 16th of all, in 16 blocks
 _NEAR = 1.05  # a form whose sample weighs more than this beside the smallest is not tried
 
 
@@ -152,7 +152,8 @@ def _possible(words: Words, known: Words | None) -> list[str]:
 
 def _sample(words: Words) -> Words:
     """Blocks of neighbours from all over the array."""
-    size = int(np.clip(words.size * _SHARE, *_SAMPLE))
+    least, most = _SAMPLE
+    size = min(max(words.size // _SHARE, least), most)
     blocks = words[: words.size // _BLOCKS * _BLOCKS].reshape(_BLOCKS, -1)
     return blocks[:, : size // _BLOCKS].reshape(-1)
 

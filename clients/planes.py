@@ -20,12 +20,12 @@ Words = NDArray[np.unsignedinteger[Any]]
 
 def write_planes(words: Words) -> list[bytes]:
     """The least word, and for each plane of the others less it a zstd frame, or its bytes where they are fewer."""
-    least = words.min(initial=np.iinfo(words.dtype).max)
-    planes = np.ascontiguousarray((words - least).view(np.uint8).reshape(-1, words.itemsize).T)
-    frames = [coded(plane.data) for plane in planes]
-    shorter = [
-        frame if len(frame) < plane.size else plane.tobytes() for plane, frame in zip(planes, frames, strict=True)
-    ]
+    count = words.size
+    least = words.min() if count else words.dtype.type(0)
+    data = memoryview((words - least).view(np.uint8).reshape(count, words.itemsize).T.tobytes())
+    planes = [data[start * count : (start + 1) * count] for start in range(words.itemsize)]
+    frames = [coded(plane) for plane in planes]
+    shorter = [frame if len(frame) < count else bytes(plane) for plane, frame in zip(planes, frames, strict=True)]
     return [least.tobytes(), *shorter]
 
 
