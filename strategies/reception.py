@@ -74,7 +74,7 @@ class Reception:
         self._exchange.received(message)
         try:
             reply = read_reply(message.content, most_bytes(self._model), known=self._sent)
-            reason = refusal(reply, self._model, self._asked)
+            reason = refusal(reply, self._model, self._asked, self._stands_for)
         except ValueError as error:
             reason = str(error)
         if reason is not None:

@@ -1,7 +1,7 @@
 """Which replies are accepted: anything that could harm the model is refused, named and counted."""
 
 import math
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,16 +53,19 @@ def legible(reason: str) -> str:
     return line if len(line) <= _LONGEST else line[: _LONGEST - 3] + "..."
 
 
-def refusal(reply: Reply, model: Weights, asked: Asked) -> str | None:
+def refusal(
+    reply: Reply, model: Weights, asked: Asked, stands_for: Callable[[Weights], Weights] = lambda update: update
+) -> str | None:
     """Why a reply is refused, in a few words; None where it is accepted.
 
-    model: the global model, which sets shapes and dtypes, and from which the update is measured.
+    model: the global model, which sets shapes and dtypes, and from which the update is measured, by what its arrays
+    stand for in the average.
     """
     return (
         _strange_examples(reply.examples)
         or _strange_names(reply.weights, asked.names)
         or _strange_arrays(reply.weights, model)
-        or _strange_norm(reply.weights, model, asked.max_norm)
+        or _strange_norm(reply.weights, model, asked.max_norm, stands_for)
         or _strange_account(reply)
         or _strange_steps(reply.steps, asked.step_columns)
     )
@@ -112,8 +115,10 @@ def _within(array: NDArray[Any]) -> bool:
     return not array.size or -MOST <= float(array.min()) <= float(array.max()) <= MOST
 
 
-def _strange_norm(weights: Weights, model: Weights, limit: float | None) -> str | None:
-    if limit is None or (norm := update_norm(weights, model)) <= limit:
+def _strange_norm(
+    weights: Weights, model: Weights, limit: float | None, stands_for: Callable[[Weights], Weights]
+) -> str | None:
+    if limit is None or (norm := update_norm(stands_for(weights), model)) <= limit:
         return None
     return f"update of norm {norm:.6g}, must be at most {limit:g}"
 

@@ -6,7 +6,9 @@ from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 
 from clients.messages import METRICS, MODEL, error_content, forgotten_content, model_record
 from clients.wire import pack
-from strategies.cohort import RunFailed
+from strategies.cohort import Cohort, RunFailed
+from strategies.roster import SimulatedRoster
+from strategies.zerofl import ZeroFLStrategy
 from tests.strategies.by_hand import W, from_clients, good, play, strategy_of, w
 from tests.tiny import COSTS, ScriptedGrid, answer, asked, bits, failure
 
@@ -116,6 +118,14 @@ def test_an_update_beyond_the_limit_is_left_out_like_any_bad_reply():
     strategy = play(strategy_of(2, max_update_norm=10.1), ScriptedGrid(from_clients(replies)))
     assert bits(strategy.weights) == bits(w(1, 10, n=10**6))
     assert strategy.report.rejected == {1: "update of norm 20.6155, must be at most 10.1"}
+
+
+def test_what_zerofl_does_not_send_is_no_change():
+    """The 3 stays, so that the update is 0.5 long, and not 3.04."""
+    strategy = ZeroFLStrategy(w(3, 4), SimulatedRoster(1), Cohort(max_update_norm=0.6), 0.1, prunable=["w.weight"])
+    play(strategy, ScriptedGrid(good(w(0, 4.5))))
+    assert strategy.report.rejected == {}
+    assert bits(strategy.weights) == bits(w(3, 4.5))
 
 
 def test_clients_left_out_are_logged_with_round_and_reason(caplog):
