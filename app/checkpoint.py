@@ -33,7 +33,7 @@ _KEPT = 2
 _STATE = "state/"
 """Before the names of the arrays beside the model's; no name of a model's array has a slash."""
 _DIGEST = "arrays_sha256"
-FORMAT = 4
+FORMAT = 5
 """Grows whenever a checkpoint holds something else: other fields in a row, another state of a strategy."""
 
 

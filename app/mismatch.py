@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from app.checkpoint import run_of
-from app.files import append_line, write_text
+from app.files import append_line
 from strategies.cost import RoundReport
 
 STEPS_FILE = "steps.jsonl"
@@ -23,13 +23,11 @@ def add_steps(run_dir: Path, report: RoundReport, num_groups: int) -> None:
     append_line(run_dir / STEPS_FILE, json.dumps(row))
 
 
-def carry_steps(resumed: Path, run_dir: Path, last_round: int) -> None:
-    """Take over the step sizes up to `last_round` from the run (or a checkpoint in it) that is resumed."""
+def steps_before(resumed: Path, last_round: int) -> str:
+    """The file of step sizes up to `last_round` of the run (or a checkpoint in it) that is resumed."""
     source = run_of(resumed) / STEPS_FILE
     lines = source.read_text().splitlines(keepends=True) if source.is_file() else []
-    kept = [line for line in lines if json.loads(line)["round"] <= last_round]
-    if kept:
-        write_text(run_dir / STEPS_FILE, "".join(kept))
+    return "".join(line for line in lines if json.loads(line)["round"] <= last_round)
 
 
 def step_ratios(run_dir: Path) -> dict[str, float | None]:

@@ -23,7 +23,7 @@ Row = dict[str, Any]
 REPORT = "report.html"
 
 _OF_ONE_RUN = (
-    "summary.json", "error.txt", "model.safetensors", "theta.safetensors", REPORT, "rounds.csv", STEPS_FILE,
+    "summary.json", "error.txt", "model.safetensors", "theta.safetensors", REPORT, "rounds.csv",
 )  # fmt: skip
 
 _SPARSE = ("sparsity_down", "sparsity_up", "sparsity_model", "mask_iou", "regrowth", "kept_change", "densities")
@@ -35,10 +35,10 @@ _SETTLED = 0.01
 class RunRecord:
     """Writes a run's files into `run_dir`; `rows` are all rounds so far, round 0 being the initial model.
 
-    rows: those of the rounds before, where the run is resumed.
+    rows, steps: those of the rounds before, and their file of step sizes, where the run is resumed.
     """
 
-    def __init__(self, run_dir: Path, cfg: DictConfig, runtime: str, rows: Sequence[Row] = ()) -> None:
+    def __init__(self, run_dir: Path, cfg: DictConfig, runtime: str, rows: Sequence[Row] = (), steps: str = "") -> None:
         self.run_dir = run_dir
         self.cfg = cfg
         self.runtime = runtime
@@ -49,6 +49,10 @@ class RunRecord:
         checkpoint.forget_after(run_dir, done)
         for name in _OF_ONE_RUN:  # of an earlier run here: a summary's presence means success
             (run_dir / name).unlink(missing_ok=True)
+        if steps:
+            write_text(run_dir / STEPS_FILE, steps)
+        else:
+            (run_dir / STEPS_FILE).unlink(missing_ok=True)
         write_text(run_dir / "rounds.jsonl", "".join(json.dumps(row) + "\n" for row in self.rows))
 
     def save_split(self, statistics: dict[str, Any]) -> None:

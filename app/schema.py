@@ -16,7 +16,7 @@ from clients.lossy import Wire
 
 _PASSED = (
     "weights", "roster", "cohort", "learning_rate", "final_learning_rate", "rounds", "last_round", "downlink", "groups",
-    "diagnostics", "server_optimizer", "prunable", "wire", "wire_seed",
+    "diagnostics", "server_optimizer", "prunable", "wire", "wire_seed", "lineage",
 )  # fmt: skip
 """Parameters of a strategy's constructor that the program itself passes."""
 

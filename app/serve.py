@@ -17,7 +17,7 @@ from app.console import RunConsole, closing_line
 from app.grids import StreamingGrid
 from app.keepsakes import carry_keepsakes
 from app.loggers import check_loggers, open_loggers
-from app.mismatch import add_steps, carry_steps
+from app.mismatch import add_steps, steps_before
 from app.recall import recall
 from app.run_record import REPORT, RunRecord
 from clients.evaluation import evaluate
@@ -47,11 +47,11 @@ def serve(cfg: DictConfig, grid: Grid, run_dir: Path, runtime: str, memory: Reco
     strategy = build_strategy(cfg, task, roster, done)
     split = None if devices else task.split_statistics()
     test = task.test_examples()  # what the data forbid shows before any file is written
-    record = RunRecord(run_dir, cfg, runtime, done.rows if done else ())
+    steps = steps_before(Path(cfg.resume), done.round) if done else ""
+    record = RunRecord(run_dir, cfg, runtime, done.rows if done else (), steps)
     if split is not None:
         record.save_split(split)
     if done is not None:
-        carry_steps(Path(cfg.resume), run_dir, done.round)
         carry_keepsakes(Path(cfg.resume), run_dir)
     watch = RoundWatch(cfg, task, strategy, record, test, memory)
     try:
@@ -168,6 +168,12 @@ def build_strategy(cfg: DictConfig, task: Task, roster: Roster, done: Checkpoint
         server_optimizer=make(cfg, "server_optimizer"),
         prunable=prunable(model),
     )  # fmt: skip
+    tied = [name for name in prunable(model) if name not in weights]
+    if tied and strategy.plan(strategy.last_round + 1).sparse is not None:
+        raise ConfigError(
+            f"task.model={cfg.task.model}: {tied[0]} is another layer's weight too; sparse strategies need "
+            "a model whose layers have weights of their own"
+        )
     if done is not None:
         strategy.restore(done.strategy)
     return strategy

@@ -14,6 +14,7 @@ from clients.forms import FORMS, word_of
 _CODES = ["f2", "f4", "f8", "c8", "c16", *(kind + size for kind in "iu" for size in "248")]
 DTYPES = frozenset(["|b1", "|i1", "|u1", *(order + code for order in "<>" for code in _CODES)])
 _MOST = 1 << 24
+_DIMENSIONS = 64  # NumPy's limit; the product of very many sizes takes hours
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,7 @@ def _is_entry(entry: Any) -> bool:
         and isinstance(form, str)
         and form in FORMS
         and isinstance(shape, list)
+        and len(shape) <= _DIMENSIONS
         and isinstance(lengths, list)
         and all(type(size) is int and 0 <= size < 1 << 40 for size in [*shape, *lengths])
         and len(lengths) == FORMS[form].parts(word_of(np.dtype(dtype)))

@@ -18,6 +18,8 @@ from typing import Any
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from clients.weights import arrays_of
+
 Groups = tuple[tuple[str, ...], ...]
 Arrays = Mapping[str, NDArray[Any]] | Mapping[str, Tensor]
 
@@ -102,4 +104,4 @@ def layout(source: nn.Module | Arrays, groups: Groups) -> str:
 
 
 def _arrays(source: nn.Module | Arrays) -> Arrays:
-    return source.state_dict() if isinstance(source, nn.Module) else source
+    return arrays_of(source) if isinstance(source, nn.Module) else source

@@ -24,7 +24,7 @@ from clients.sparse_layers import sparse_layers
 from clients.sparse_round import prune_received, pruned_update
 from clients.tasks.task import Examples, Task
 from clients.training import Key, LocalTraining
-from clients.weights import is_statistic, load_weights, weights_of
+from clients.weights import arrays_of, is_statistic, load_weights, weights_of
 
 
 class FederatedClient(NumPyClient):
@@ -144,5 +144,5 @@ def _grouped(model: nn.Module, batch_norm: str, modules: Groups | None) -> tuple
 def shared(model: nn.Module, batch_norm: str) -> dict[str, Tensor]:
     """The model's tensors that are exchanged: all under `global`, without running statistics under `local`."""
     return {
-        name: tensor for name, tensor in model.state_dict().items() if batch_norm == "global" or not is_statistic(name)
+        name: tensor for name, tensor in arrays_of(model).items() if batch_norm == "global" or not is_statistic(name)
     }

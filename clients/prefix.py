@@ -16,6 +16,7 @@ from torch import Tensor, fx, nn
 from clients.partial import FrozenNorm
 
 _RANDOM = ("dropout", "rand", "bernoulli", "multinomial", "normal_", "uniform_")
+_LOOKS = ("getitem", "getattr", "size", "dim")
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,8 @@ def split(model: nn.Module, trained: tuple[str, ...], frozen_norm: FrozenNorm) -
         return None
     live, constant = _live(model, graph), _constant(graph)
     fixed = [node for node in graph.nodes if node not in live]
+    if any(_acts(node) for node in fixed):
+        return None
     frontier = [node for node in fixed if node not in constant and any(user in live for user in node.users)]
     if all(node.op == "placeholder" for node in frontier):
         return None
@@ -114,6 +117,12 @@ def _moves(model: nn.Module, node: fx.Node) -> bool:
         owner, _, name = str(node.target).rpartition(".")
         return bool(getattr(model.get_submodule(owner), name).requires_grad)
     return node.op != "placeholder" and any(word in str(node.target) for word in _RANDOM)
+
+
+def _acts(node: fx.Node) -> bool:
+    """Whether a node's value is not used: it is there for what it does, such as `x.relu_()`, which no copy would."""
+    looks = getattr(node.target, "__name__", node.target) in _LOOKS  # as unpacking a shape does
+    return node.op.startswith("call") and not node.users and not looks
 
 
 def _prefix(model: nn.Module, fixed: list[fx.Node], frontier: list[fx.Node]) -> fx.GraphModule:

@@ -21,11 +21,25 @@ def is_statistic(name: str) -> bool:
     return name.rpartition(".")[2] in STATISTICS
 
 
+def arrays_of(model: nn.Module) -> dict[str, torch.Tensor]:
+    """The model's parameters and persistent buffers by name, in state dict order, not copied.
+
+    An array that two modules share has the name of the first: it is trained, sent and averaged once.
+    """
+    arrays: dict[str, torch.Tensor] = {}
+    seen: set[int] = set()
+    for name, tensor in model.state_dict(keep_vars=True).items():
+        if id(tensor) not in seen:
+            seen.add(id(tensor))
+            arrays[name] = tensor.detach()
+    return arrays
+
+
 def weights_of(model: nn.Module, names: Collection[str] | None = None) -> Weights:
     """A copy of the parameters and persistent buffers, all or those in `names`, in state dict order."""
     return {
         name: tensor.detach().cpu().numpy().copy()
-        for name, tensor in model.state_dict().items()
+        for name, tensor in arrays_of(model).items()
         if names is None or name in names
     }
 
@@ -35,7 +49,7 @@ def load_weights(model: nn.Module, weights: Mapping[str, NDArray[Any]]) -> None:
 
     Raises ValueError, before anything is changed, for a name or a shape that the model does not have.
     """
-    state = model.state_dict()
+    state = arrays_of(model)
     for name, array in weights.items():
         if name not in state:
             raise ValueError(f"unknown array {name!r}: the model has {', '.join(state)}")

@@ -101,7 +101,15 @@ def _strange_arrays(weights: Weights, model: Weights) -> str | None:
     beyond = {name: array for name, array in weights.items() if not _within(array)}
     if strange := not_finite(beyond):
         return f"NaN or infinity in {_first(strange)}"
-    return f"values beyond {MOST:g} in {_first(list(beyond))}" if beyond else None
+    if beyond:
+        return f"values beyond {MOST:g} in {_first(list(beyond))}"
+    negative = [name for name, array in weights.items() if _counts_up(name) and array.size and array.min() < 0]
+    return f"negative values in {_first(negative)}, must be at least 0" if negative else None
+
+
+def _counts_up(name: str) -> bool:
+    """Whether an array is a variance or a count of batches."""
+    return name.rpartition(".")[2] in ("running_var", "num_batches_tracked")
 
 
 def _first(names: list[str]) -> str:

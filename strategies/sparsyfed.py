@@ -19,7 +19,7 @@ every layer keeps at least a fifth of the target density, because a global Top-K
 small by initialisation, and then nothing learns; `floor: 0` is the paper's.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -67,9 +67,16 @@ class SparsyFedStrategy(FedAvgStrategy):
         for name, count in (("ramp", ramp), ("recovery", recovery)):
             if count < 0:
                 raise ValueError(f"{name}={count}: must be at least 0 rounds")
+        if recovery and prune == "each_round":
+            raise ValueError(f"recovery={recovery}: is for prune=at_end only")
+        if client_sparsity and (ramp or prune == "at_end"):
+            raise ValueError(
+                f"client_sparsity={list(client_sparsity)}: needs ramp=0 and prune=each_round, not {ramp} and {prune}"
+            )
         self.sparsity, self.ramp, self.reprune = sparsity, ramp, reprune
         self.beta = None if beta == "spectral" else beta
-        self._pruned_once = max(1, self.rounds - recovery) if prune == "at_end" else None
+        self._prune_at = max(1, self.rounds - recovery) if prune == "at_end" else None
+        self._pruned = False
         self.client_sparsity = tuple(client_sparsity)
         self._sparse = SparseTraining(
             weights="spectral" if self.beta is None else "plain" if self.beta == 1 else "powerprop",
@@ -83,7 +90,7 @@ class SparsyFedStrategy(FedAvgStrategy):
 
     def plan(self, server_round: int) -> RoundPlan:
         """Train everything sparse, to this round's target."""
-        sparsity = self.target(server_round) if self._pruned_once is None else 0.0
+        sparsity = self.target(server_round) if self._prune_at is None else 0.0
         return replace(super().plan(server_round), sparse=replace(self._sparse, sparsity=sparsity))
 
     def plan_for(self, plan: RoundPlan, partition: int) -> RoundPlan:
@@ -93,9 +100,10 @@ class SparsyFedStrategy(FedAvgStrategy):
 
     def settle(self, plan: RoundPlan, weights: Weights) -> Weights:
         """The averaged model, pruned to the target where that is asked for; in a partial round only its slice moves."""
-        once = plan.round == self._pruned_once
+        once = self._prune_at is not None and plan.round >= self._prune_at and not self._pruned  # a round may fail
         if not (self.reprune or once):
             return weights
+        self._pruned |= once
         names = [name for name in self.prunable if name not in self._sparse.dense]
         pruned = keep_largest(weights, self.target(plan.round), names, self._sparse.floor)
         chosen = names_in(self.groups, None if once else plan.groups)
@@ -104,6 +112,15 @@ class SparsyFedStrategy(FedAvgStrategy):
     def effective(self) -> Weights:
         """theta: the weights that the model computes with."""
         return reparameterise(self.weights, self.prunable, self.beta)
+
+    def state(self) -> dict[str, Any]:
+        """See `FedAvgStrategy.state`."""
+        return {**super().state(), "pruned": self._pruned}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """See `FedAvgStrategy.restore`."""
+        super().restore(state)
+        self._pruned = bool(state["pruned"])
 
     def target(self, server_round: int) -> float:
         """This round's share of zeros: rises as 1 - (1 - t)^3 where it ramps."""

@@ -59,6 +59,8 @@ class ImageTask(SplitTask):
         for name, values in (("mean", self.mean), ("std", self.std)):
             if values is not None and len(values) != channels:
                 raise ValueError(f"task.{name}={list(values)}: must have one number per channel, {channels}")
+        if self.std is not None and not all(0 < value < float("inf") for value in self.std):
+            raise ValueError(f"task.std={list(self.std)}: must be above 0")
 
     @property
     def num_classes(self) -> int:

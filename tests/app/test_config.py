@@ -1,5 +1,6 @@
 """Every part of conf/ fits every other, and each way in gives the same configuration."""
 
+import inspect
 import shlex
 import socket
 from itertools import cycle, product
@@ -8,6 +9,7 @@ import pytest
 import yaml
 from omegaconf import OmegaConf
 
+from app import schema
 from app.config import ConfigError, check, compose, from_run_config, make, to_yaml
 from app.serve import build_strategy
 from clients.tasks.vocabulary import build_vocabulary
@@ -183,3 +185,9 @@ def test_nothing_is_left_to_resolve():
     assert "${" not in text
     assert yaml.safe_load(text)["cohort"]["seed"] == 7
     assert to_yaml(check(OmegaConf.create(text))) == text
+
+
+def test_what_the_program_passes_to_a_strategy_is_no_key():
+    """Every parameter that all strategies share but `name`: a new one belongs there too."""
+    parameters = set(inspect.signature(FedAvgStrategy.__init__).parameters) - {"self", "name"}
+    assert set(schema._PASSED) == parameters

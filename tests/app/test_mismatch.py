@@ -2,8 +2,11 @@
 
 import json
 
-from app.mismatch import STEPS_FILE, add_steps, carry_steps, step_ratios
+import pytest
+
+from app.mismatch import STEPS_FILE, add_steps, step_ratios, steps_before
 from strategies.cost import RoundReport
+from tests.runs import QUICK, play
 
 
 def record(run_dir, server_round, groups, sizes):
@@ -37,10 +40,20 @@ def test_the_file_holds_the_mean_over_clients_by_iteration(tmp_path):
 
 
 def test_a_resumed_run_takes_over_the_steps_up_to_its_checkpoint(tmp_path):
-    old, new = tmp_path / "old", tmp_path / "new"
-    (old / "checkpoints").mkdir(parents=True)
-    new.mkdir()
+    (tmp_path / "checkpoints").mkdir(parents=True)
     for server_round in (1, 2, 3):
-        record(old, server_round, (0,), [[1.0]])
-    carry_steps(old / "checkpoints" / "round-000002.safetensors", new, 2)
-    assert [json.loads(line)["round"] for line in (new / STEPS_FILE).read_text().splitlines()] == [1, 2]
+        record(tmp_path, server_round, (0,), [[1.0]])
+    steps = steps_before(tmp_path / "checkpoints" / "round-000002.safetensors", 2)
+    assert [json.loads(line)["round"] for line in steps.splitlines()] == [1, 2]
+
+
+@pytest.mark.parametrize("place", ["run", "elsewhere"])
+def test_a_run_that_is_resumed_has_the_steps_of_one_that_was_not(tmp_path, place):
+    """In the folder where it was, too."""
+    settings = (*QUICK, "task.examples=16", "diagnostics=true", "checkpoint.every=1")
+    whole = play(tmp_path / "whole", *settings, "rounds=4")
+    play(tmp_path / "run", *settings, "rounds=2")
+    rest = play(tmp_path / place, *settings, "rounds=4", f"resume='{tmp_path / 'run'}'")
+    assert (rest.folder / STEPS_FILE).read_text() == (whole.folder / STEPS_FILE).read_text()
+    ratios = ("step_ratio_full", "step_ratio_partial")
+    assert [rest.summary[name] for name in ratios] == [whole.summary[name] for name in ratios]

@@ -114,6 +114,36 @@ class Odd(nn.Module):
         return self.end(self, self.last(self.middle(self, self.first(x))))
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        lambda model, h: h.relu_(),
+        lambda model, h: nn.functional.relu(h, inplace=True),
+        lambda model, h: torch.relu_(h).mul_(2),
+        lambda model, h: model.act(h),
+        lambda model, h: h.__setitem__(0, 0),
+    ],
+)
+def test_what_works_in_place_below_the_slice_is_never_lost(statement):
+    """A statement whose value nobody uses is no part of any path to the output."""
+
+    def middle(model, h):
+        statement(model, h)
+        return h
+
+    model = Odd(middle=middle)
+    model.act = nn.ReLU(inplace=True)
+    assert split_for(model, [1]) is None
+
+
+def test_looking_at_a_shape_does_no_harm():
+    def middle(model, h):
+        count, _ = h.shape
+        return h.view(count, -1)
+
+    assert split_for(Odd(middle=middle), [1]) is not None
+
+
 def test_a_norm_without_running_statistics_ends_the_prefix():
     model = nn.Sequential(
         nn.Linear(3, 3), nn.BatchNorm1d(3, track_running_stats=False), nn.Linear(3, 3), nn.Linear(3, 2)

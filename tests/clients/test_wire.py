@@ -150,6 +150,13 @@ def test_a_payload_that_does_not_decode_is_a_value_error(sent, entries):
         unpack(sent, header(entries))
 
 
+def test_the_dimensions_of_an_array_are_counted_before_they_are_multiplied():
+    """A hundred bytes could announce so many that their product takes an hour."""
+    with pytest.raises(ValueError, match="entries are not"):
+        Header.from_bytes(header([["w", "<f4", [2**39] * 65, "raw", [4]]]))
+    assert Header.from_bytes(header([["w", "<f4", [1] * 64, "raw", [4]]])).entries[0].nbytes == 4
+
+
 def test_a_header_without_end_is_refused_unread():
     with pytest.raises(ValueError, match="claim 33554432 bytes, allowed are 16777216"):
         unpack([], zstandard.compress(bytes(1 << 25)))

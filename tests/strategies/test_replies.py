@@ -60,6 +60,17 @@ def test_what_could_harm_is_refused(reply, reason):
     assert refusal(reply, MODEL, ASKED).startswith(reason)
 
 
+@pytest.mark.parametrize("name", ["bn.running_var", "running_var", "bn.num_batches_tracked"])
+def test_what_no_training_gives_is_refused(name):
+    """A variance below 0 makes every output NaN; a mean may be negative."""
+    kind = np.int64 if name.endswith("tracked") else np.float32
+    for sent, accepted in ((np.array([0, 2], kind), True), (np.array([2, -1], kind), False)):
+        model = {name: np.ones(2, kind), "bn.running_mean": np.ones(2, np.float32)}
+        reply = replace(GOOD, weights={name: sent, "bn.running_mean": np.full(2, -3, np.float32)})
+        said = refusal(reply, model, Asked(list(model)))
+        assert said == (None if accepted else f"negative values in ['{name}'], must be at least 0")
+
+
 def test_the_norm_of_an_update_by_hand():
     """2 and 3 in `a` and 6 in `b` make 7; a count of batches and what the model already has do not matter."""
     model = {**MODEL, "a": np.full((2, 3), 10, np.float32)}

@@ -64,6 +64,12 @@ def test_the_model_starts_as_its_own_initialisation_has_it():
         ({"beta": 0.5}, "beta=0.5: must be at least 1, or spectral"),
         ({"floor": 1.5}, "floor=1.5: must be from 0 to 1"),
         ({"ramp": -1}, "ramp=-1"),
+        ({"recovery": 3}, "recovery=3: is for prune=at_end only"),
+        (
+            {"client_sparsity": [0.9], "ramp": 9},
+            r"client_sparsity=\[0.9\]: needs ramp=0 and prune=each_round, not 9 and",
+        ),
+        ({"client_sparsity": [0.9], "prune": "at_end"}, r"client_sparsity=\[0.9\]: needs .*, not 0 and at_end"),
         ({"dense_layers": ["fx"]}, "dense_layers=fx: has no weight to prune; there are conv1.weight"),
     ],
 )
@@ -125,6 +131,21 @@ def test_pruning_at_the_end_is_for_the_last_round():
     earlier = build(sparsity=0.5, prune="at_end", rounds=3, recovery=1)
     reports, _ = start(earlier, lambda weights, p: weights, rounds=3)
     assert [report.sparsity_model for report in reports] == [0, 0.5, 0.5]
+
+
+def test_pruning_at_the_end_waits_for_a_round_that_is_not_lost():
+    """Round 2 of 4 is the one to prune in, and all send NaN."""
+    strategy = build(sparsity=0.5, prune="at_end", rounds=4, recovery=2)
+
+    def reply(weights, partition):
+        lost = strategy.report.round == 2
+        return {name: array + np.nan if lost and array.dtype.kind == "f" else array for name, array in weights.items()}
+
+    reports, _ = start(strategy, reply, rounds=4)
+    assert [report.sparsity_model for report in reports] == [0, None, 0.5, 0.5]
+    again = build(sparsity=0.5, prune="at_end", rounds=4, recovery=2)
+    again.restore(strategy.state())
+    assert again._pruned
 
 
 def test_an_emptied_layer_is_named(caplog):

@@ -69,6 +69,7 @@ def test_statistics_are_plain_and_add_up(task):
         ({"shape": [3, 32, 32]}, r"task.shape=\[3, 32, 32\]: its data have \(1, 8, 8\); leave it out"),
         ({"classes": 7}, "task.classes=7: its data have 10; leave it out"),
         ({"resize": True}, "task.resize=True: its data have False; leave it out"),
+        ({"std": [0.0]}, r"task.std=\[0.0\]: must be above 0"),
         ({"mean": [0.1, 0.2]}, r"task.mean=\[0.1, 0.2\]: must have one number per channel, 1"),
     ],
 )
