@@ -89,13 +89,13 @@ class ImageFormat:
         from PIL import Image
 
         channels, height, width = self.shape
-        data = cell["bytes"] if isinstance(cell, dict) else cell
+        data = cell.get("bytes") if isinstance(cell, dict) else cell
         if not isinstance(data, bytes):
             raise ValueError(f"{origin}: holds {type(data).__name__}, must be the bytes of an image file")
         try:
             image = Image.open(io.BytesIO(data)).convert("L" if channels == 1 else "RGB")
-        except OSError as error:  # what Pillow raises for bytes that are no image, or half of one
-            raise ValueError(f"{origin}: does not decode as an image") from error
+        except Exception as error:  # each of Pillow's decoders has its own
+            raise ValueError(f"{origin}: does not decode as an image ({type(error).__name__})") from error
         if image.size != (width, height):
             if not self.resize:
                 is_, must_be = f"{image.width}x{image.height}", f"{width}x{height}"

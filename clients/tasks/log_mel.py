@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from clients.tasks.damage import damaged
 from clients.tasks.image_format import ImageFormat
 
 RATE: Final = 16_000
@@ -69,15 +70,16 @@ def mel_filters(bands: int) -> np.ndarray:
 
 def _samples(cell: Any, origin: str) -> np.ndarray:
     """Samples in [-1, 1] of a WAV file's bytes, or of the hub's {bytes, path}."""
-    data = cell["bytes"] if isinstance(cell, dict) else cell
+    data = cell.get("bytes") if isinstance(cell, dict) else cell
     if not isinstance(data, bytes):
         raise ValueError(f"{origin}: holds {type(data).__name__}, must be the bytes of a WAV file")
     try:
         with wave.open(io.BytesIO(data)) as file:
             kind = (file.getnchannels(), 8 * file.getsampwidth(), file.getframerate())
-            samples = file.readframes(file.getnframes())
-    except (wave.Error, EOFError) as error:
-        raise ValueError(f"{origin}: does not decode as WAV ({error})") from error
+            frames = file.readframes(file.getnframes())
+        samples = np.frombuffer(frames, "<i2" if kind[1] == 16 else "u1")
+    except Exception as error:  # of the module `wave`, and NumPy's for half a sample
+        raise damaged(origin, "WAV", error) from error
     if kind != (1, 16, RATE):
         raise ValueError(f"{origin}: has (channels, bits, Hz) {kind}, must be {(1, 16, RATE)}")
-    return np.frombuffer(samples, "<i2").astype(np.float32) / 2**15
+    return samples.astype(np.float32) / 2**15

@@ -1,10 +1,11 @@
 """NumPy archives with the arrays x (inputs) and y (labels)."""
 
-import zipfile
 from collections.abc import Collection
 from pathlib import Path
 
 import numpy as np
+
+from clients.tasks.damage import damaged
 
 
 def read_npz(place: Path, origin: str, names: Collection[str] | None = None) -> dict[str, np.ndarray]:
@@ -13,8 +14,8 @@ def read_npz(place: Path, origin: str, names: Collection[str] | None = None) -> 
         with np.load(place, allow_pickle=False) as archive:
             there = archive.files
             arrays = {name: archive[name] for name in there if names is None or name in names}
-    except (OSError, EOFError, TypeError, ValueError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{origin}: not readable as npz ({str(error).splitlines()[0]})") from error
+    except Exception as error:  # of zipfile, zlib and NumPy
+        raise damaged(origin, "npz", error) from error
     if not {"x", "y"} <= set(there):
         raise ValueError(f"{origin}: must have the arrays x (images) and y (labels); it has: {', '.join(there)}")
     return arrays

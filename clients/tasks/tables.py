@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from clients.tasks.damage import damaged_file, damaged_table
 from clients.tasks.partition import Table
 from clients.tasks.task import Classes, class_indexes
 
@@ -88,15 +89,19 @@ def open_files(files: Sequence[Path], origin: str) -> Any:
     import pyarrow.csv
     import pyarrow.dataset
 
-    kind = files[0].suffix.removeprefix(".")
+    quoted = pyarrow.csv.ParseOptions(newlines_in_values=True)
+    tables, file = [], files[0]
     try:
-        if kind == "parquet":
-            return pyarrow.dataset.dataset([str(file) for file in files], format="parquet")
-        quoted = pyarrow.csv.ParseOptions(newlines_in_values=True)
-        tables = [pyarrow.csv.read_csv(file, parse_options=quoted) for file in files]
-        return pyarrow.dataset.dataset(pyarrow.concat_tables(tables))
-    except (OSError, pyarrow.ArrowException) as error:
-        raise ValueError(f"{origin}: not readable as {kind} ({str(error).splitlines()[0]})") from error
+        if file.suffix == ".parquet":
+            dataset = pyarrow.dataset.dataset([str(file) for file in files], format="parquet")
+        else:
+            for file in files:
+                tables.append(pyarrow.csv.read_csv(file, parse_options=quoted))
+            dataset = pyarrow.dataset.dataset(pyarrow.concat_tables(tables))
+        _ = dataset.schema.names  # which may be no UTF-8
+        return dataset
+    except Exception as error:
+        raise damaged_file(file, origin, error) from error
 
 
 @dataclass(frozen=True)
@@ -112,7 +117,7 @@ def check_columns(dataset: Any, names: Iterable[str], origin: str) -> None:
     """Refuse a data set without one of these columns, naming those that are there."""
     for name in names:
         if name not in dataset.schema.names:
-            there = ", ".join(dataset.schema.names)
+            there = " ".join(", ".join(dataset.schema.names).split())  # one line, whatever a CSV begins with
             raise ValueError(f"{origin}: no column {name}; the columns are: {there}")
 
 
@@ -134,7 +139,7 @@ def read_table(dataset: Any, columns: Columns, origin: str) -> Table:
         if entry.name not in (*columns.inputs, columns.label)
         and (types.is_integer(entry.type) or types.is_string(entry.type) or types.is_large_string(entry.type))
     ]
-    table = dataset.to_table(columns=[columns.label, *light])
+    table = _read(dataset, [columns.label, *light], origin)
     labels = class_indexes(table[columns.label].to_numpy(), columns.classes, origin)
     return Table(labels, {name: table[name].to_numpy() for name in light if not table[name].null_count})
 
@@ -143,4 +148,14 @@ def read_columns(dataset: Any, columns: Columns, origin: str, rows: np.ndarray |
     """Inputs and labels of the given rows in their order (all of them for None), as a `pyarrow.Table`."""
     names = [*columns.inputs, columns.label]
     check_columns(dataset, names, origin)
-    return dataset.to_table(columns=names) if rows is None else dataset.take(rows, columns=names)
+    return _read(dataset, names, origin, rows)
+
+
+def _read(dataset: Any, names: list[str], origin: str, rows: np.ndarray | None = None) -> Any:
+    """These columns, checked: Arrow takes text that is no UTF-8, and fails when it is used."""
+    try:
+        table = dataset.to_table(columns=names) if rows is None else dataset.take(rows, columns=names)
+        table.validate(full=True)
+    except Exception as error:
+        raise damaged_table(dataset, names, origin, error) from error
+    return table

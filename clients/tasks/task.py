@@ -58,7 +58,7 @@ def _named(labels: np.ndarray, classes: Classes, origin: str) -> np.ndarray:
     """Indexes of labels that are text."""
     found = dict.fromkeys(labels.tolist())
     if isinstance(classes, int):
-        names = ",".join(map(str, list(found)[:3]))
+        names = ",".join(" ".join(str(name).split()) for name in list(found)[:3])
         raise ValueError(f"{origin}: labels are text, must be integers; or name the classes: classes=[{names},...]")
     indexes = {name: index for index, name in enumerate(classes)}
     if strangers := [name for name in found if name not in indexes]:

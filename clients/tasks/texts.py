@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from clients.tasks.damage import damaged_table
 from clients.tasks.device_files import device_files
 from clients.tasks.partition import Table
 from clients.tasks.stored_source import StoredSource
@@ -68,8 +69,10 @@ class StoredTexts(StoredSource):
         given = f"task.where={dict(self.where)}"
         try:
             found = dataset.count_rows()
-        except pyarrow.ArrowException as error:
+        except pyarrow.ArrowNotImplementedError as error:
             raise ValueError(f"{given}: {self.origin} holds values of another type there") from error
+        except Exception as error:
+            raise damaged_table(dataset, self.where, self.origin, error) from error
         if not found:
             raise ValueError(f"{given}: {self.origin} has no such training row")
         return dataset

@@ -118,7 +118,7 @@ def test_the_hubs_own_parquet_in_its_folder_and_branch(tmp_path, make_task, writ
 @pytest.mark.parametrize(
     ("cell", "message"),
     [
-        (b"no wave", r"does not decode as WAV"),
+        (b"no wave", r"not readable as WAV"),
         (wav(tone(500), rate=8000), r"has \(channels, bits, Hz\) \(1, 16, 8000\), must be \(1, 16, 16000\)"),
         (wav(tone(500), channels=2), r"\(2, 16, 16000\), must be"),
         (None, r"holds NoneType, must be the bytes of a WAV file"),
