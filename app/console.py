@@ -67,7 +67,8 @@ def round_line(row: dict[str, Any], rounds: int) -> str:
         what = f"groups {','.join(map(str, row['groups']))}"
     parts = [f"round {row['round']:>{len(str(rounds))}}/{rounds}", f"{what:<13}"]
     if row["accuracy"] is not None:
-        parts.append(f"accuracy {row['accuracy']:.4f}  loss {row['loss']:.4f}")
+        loss = "is no number" if row["loss"] is None else f"{row['loss']:.4f}"
+        parts.append(f"accuracy {row['accuracy']:.4f}  loss {loss}")
     if row["sampled"]:
         parts.append(f"up {size(row['bytes_up']):>8}  down {size(row['bytes_down']):>8}")
     parts.append(f"{row['seconds_round']:.1f} s")

@@ -1,6 +1,7 @@
 """What a run leaves behind, written as it happens: rounds.jsonl, and at the end summary.json and the model."""
 
 import json
+import math
 import platform
 from collections.abc import Sequence
 from importlib import metadata
@@ -68,7 +69,7 @@ class RunRecord:
             "phase": None if initial else report.phase,
             "groups": list(report.groups),
             "accuracy": accuracy,
-            "loss": loss,
+            "loss": loss if loss is not None and math.isfinite(loss) else None,  # JSON has no NaN
             "train_loss": report.train_loss,
             "sampled": list(report.sampled),
             "completed": len(report.completed),

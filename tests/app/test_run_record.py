@@ -1,13 +1,14 @@
 """What a run leaves: its files, its rows to the byte, its summary, its model and its checkpoints."""
 
 import json
+import math
 
 import numpy as np
 import pytest
 import torch
 import yaml
 
-from app import client_app, run_record
+from app import client_app, run_record, serve
 from app.config import compose, make, to_yaml
 from clients.layers import layer_groups
 from clients.messages import MODEL, read_reply
@@ -15,7 +16,7 @@ from clients.records import nbytes, records_nbytes
 from clients.weights import fingerprint, load_weights
 from clients.wire import dense_nbytes, pack
 from strategies.layers import LayerSchedule
-from tests.runs import PARTLY, Run, merged, play
+from tests.runs import PARTLY, QUICK, Run, merged, play
 
 FIELDS = {
     "round", "phase", "groups", "accuracy", "loss", "train_loss", "sampled", "completed", "failed", "rejected",
@@ -174,3 +175,13 @@ def test_the_last_round_has_a_checkpoint_so_that_a_finished_run_can_go_on(tmp_pa
     assert (
         play(tmp_path / "four", "rounds=4", f"resume={run.folder}").sha256 == play(tmp_path / "all", "rounds=4").sha256
     )
+
+
+@pytest.mark.parametrize("loss", [math.nan, math.inf])
+def test_a_model_that_gives_no_number_leaves_files_that_everyone_can_read(tmp_path, monkeypatch, loss):
+    """NaN is no JSON; accuracy says that the round was evaluated."""
+    monkeypatch.setattr(serve, "evaluate", lambda *args, **kwargs: (loss, 0.1))
+    run = play(tmp_path, *QUICK, "task.examples=8", "rounds=1", "loggers=[csv,tensorboard]")
+    for text in (*(run.folder / "rounds.jsonl").read_text().splitlines(), (run.folder / "summary.json").read_text()):
+        json.loads(text, parse_constant=pytest.fail)
+    assert [(row["accuracy"], row["loss"]) for row in run.rows] == [(0.1, None)] * 2
