@@ -2,9 +2,11 @@
 
 import os
 import sys
+from argparse import Namespace
 from pathlib import Path
 
 import hydra
+from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
@@ -48,15 +50,21 @@ def _how_to_go_on(run_dir: Path) -> str:
     return f"interrupted before the first checkpoint (checkpoint.every); {run_dir} cannot be resumed"
 
 
+def _parsed(arguments: list[str]) -> Namespace:
+    """Overrides and Hydra's own options, told apart by its own parser: some options are followed by a value."""
+    return get_args_parser().parse_intermixed_args(arguments)
+
+
 def one_by_one(arguments: list[str]) -> list[str]:
     """The arguments of a sweep, where keys of a group that is swept over are swept over too.
 
     Hydra sets other keys before it chooses the group, so that strategy=topk,zerofl strategy.sparsity=0.9 would ask
     the default strategy for its sparsity.
     """
-    if not {"-m", "--multirun"} & set(arguments):
+    parsed = _parsed(arguments)
+    if not parsed.multirun:
         return arguments
-    texts = [text for text in arguments if not text.startswith("-")]
+    texts = parsed.overrides
     overrides = dict(zip(texts, OverridesParser.create().parse_overrides(texts), strict=True))
     swept = {own.key_or_group for own in overrides.values() if own.is_sweep_override()}
 
@@ -91,8 +99,8 @@ def main() -> int:
 
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises instead of printing a page and exiting
     try:
-        if {"--help", "-h"} & set(arguments):
-            print(help_text([argument for argument in arguments if not argument.startswith("-")]))
+        if _parsed(arguments).help:
+            print(help_text(_parsed(arguments).overrides))
         else:
             sys.argv[1:] = one_by_one(arguments)
             job()

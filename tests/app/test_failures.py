@@ -5,6 +5,7 @@ import logging
 import pytest
 import yaml
 
+from app.__main__ import one_by_one
 from clients.numpy_client import FederatedClient
 from strategies.cohort import RunFailed
 from tests.runs import Run, command, merged, play, shell
@@ -115,6 +116,30 @@ def test_a_sweep_over_strategies_sets_their_keys(tmp_path, cli):
     runs = sorted(path.name for path in tmp_path.iterdir() if path.is_dir())
     assert runs == ["0-sparsyfed", "1-topk"]
     assert yaml.safe_load((tmp_path / "1-topk" / "config.yaml").read_text())["strategy"]["dense_layers"] == ["fc"]
+
+
+HYDRAS_OWN = [["--config-dir", "folder"], ["-cd", "folder"], ["--config-name=other"], ["-cn", "other"], ["-c", "job"],
+              ["--cfg", "job"], ["--package", "strategy"], ["--info", "config"], ["--resolve"], []]  # fmt: skip
+
+
+@pytest.mark.parametrize("options", HYDRAS_OWN, ids=" ".join)
+@pytest.mark.parametrize("first", [True, False])
+def test_in_a_sweep_values_of_hydras_own_options_stay_what_they_are(options, first):
+    def sweep(key):
+        overrides = ["strategy=topk,zerofl", key]
+        return ["-m", *options, *overrides] if first else ["-m", *overrides, *options]
+
+    assert one_by_one(sweep("strategy.sparsity=0.9")) == sweep("strategy.sparsity=choice(0.9)")
+
+
+def test_a_sweep_and_help_with_a_folder_of_ones_own_choices(tmp_path, cli):
+    (tmp_path / "own" / "scale").mkdir(parents=True)
+    (tmp_path / "own" / "scale" / "mine.yaml").write_text("# @package _global_\nrounds: 1\n")
+    own = ("--config-dir", str(tmp_path / "own"))
+    keys = [key for key in merged("strategy=fedavg,topk") if not key.startswith("rounds=")]
+    assert cli("-m", *own, f"hydra.sweep.dir='{tmp_path}'", "scale=mine", *keys)[0] == 0
+    assert [len((folder / "rounds.jsonl").read_text().splitlines()) for folder in tmp_path.glob("?-*")] == [2, 2]
+    assert cli("--help", *own)[0] == 0
 
 
 def test_another_process_exits_with_1(tmp_path):
