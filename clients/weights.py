@@ -63,10 +63,10 @@ class RunningMean:
     """Weighted mean of named arrays, each over those who sent it, holding one accumulator.
 
     Each client moves the mean towards its arrays by the share of its weight in the weights so far. So one client's
-    mean is that client's arrays, and the mean of equal arrays is what each sent, bit for bit. float32 is averaged
-    in float32, where relative errors against float64 sums are (root mean square) 0.6e-7 over 10 clients and 5e-7
-    over 1,000; rounding the exact mean alone makes 0.3e-7. Integers are averaged in a type that holds them, and
-    rounded to the nearest.
+    mean is that client's arrays, bit for bit, and the mean of equal arrays is what each sent, but that -0.0 may
+    become 0.0. float32 is averaged in float32, where relative errors against float64 sums are (root mean square)
+    0.6e-7 over 10 clients and 5e-7 over 1,000; rounding the exact mean alone makes 0.3e-7. Integers are averaged in a
+    type that holds them, and rounded to the nearest.
     """
 
     def __init__(self) -> None:
