@@ -4,8 +4,8 @@ FedPart (Wang et al. 2024, Section 3.1) trains "one or a few layers" a round. Th
 
 - a `weight` of two or more dimensions (convolution, linear, embedding) opens a group, and the arrays that follow
   it in the model's order (bias, normalisation parameters and their running statistics) belong to it;
-- an attention module (it has an `in_proj_weight`) is one group, and the rest of the encoder layer around it,
-  feed-forward and norms, is another.
+- an attention module (it has an `in_proj_weight`, or a `q_proj_weight` where keys or values have another width)
+  is one group, and the rest of the encoder layer around it, feed-forward and norms, is another.
 
 A model with other weights (a recurrent layer, a bare parameter) has no such groups; they are then given by hand,
 as lists of module names (`groups` in the configuration).
@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from clients.weights import arrays_of
 
+_ATTENTION = ("in_proj_weight", "q_proj_weight")
 Groups = tuple[tuple[str, ...], ...]
 Arrays = Mapping[str, NDArray[Any]] | Mapping[str, Tensor]
 
@@ -34,7 +35,7 @@ def layer_groups(source: nn.Module | Arrays, modules: Sequence[Sequence[str]] | 
     shapes = {name: tuple(array.shape) for name, array in _arrays(source).items()}
     if modules is not None:
         return _given_groups(list(shapes), modules)
-    attentions = [name.removesuffix("in_proj_weight") for name in shapes if name.endswith("in_proj_weight")]
+    attentions = [name.removesuffix(own) for name in shapes for own in _ATTENTION if name.endswith(own)]
     groups: dict[str, list[str]] = {}
     before_first: list[str] = []
     current: str | None = None

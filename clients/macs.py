@@ -14,6 +14,7 @@ each of their two inputs, where a gradient passes through them.
 """
 
 import math
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -34,14 +35,15 @@ def forward_macs(layer: Any, output: Tensor) -> int:
     return int(output.numel() * per_output)
 
 
-def attention_macs(layer: nn.MultiheadAttention, query: Tensor, key: Tensor) -> tuple[int, int, int]:
-    """Forward counts of the input projections, of the two products without weights, and of the output projection.
+def attention_macs(layer: nn.MultiheadAttention, inputs: Sequence[Tensor]) -> tuple[list[int], int, int]:
+    """Forward counts of the three input projections, of either product without weights, and of the output projection.
 
-    query: (batch, length, width) or (length, batch, width); key the same with its own length.
+    inputs: query, (batch, length, width) or (length, batch, width); key and value the same with length and widths of
+    their own.
     """
-    width, batch = layer.embed_dim, query.shape[0 if layer.batch_first else 1]
-    tokens, keys = query.numel() // width, key.numel() // width
-    return tokens * width**2 + 2 * keys * width**2, 2 * tokens * (keys // batch) * width, tokens * width**2
+    width, batch = layer.embed_dim, inputs[0].shape[0 if layer.batch_first else 1]
+    tokens, keys = inputs[0].numel() // width, inputs[1].numel() // layer.kdim
+    return [given.numel() * width for given in inputs], tokens * (keys // batch) * width, tokens * width**2
 
 
 @dataclass(frozen=True)
@@ -63,22 +65,37 @@ def macs_by_layer(model: nn.Module, *inputs: Tensor) -> tuple[LayerMacs, ...]:
     """One forward and backward pass of `model(*inputs)` with the present `requires_grad`, product by product."""
     found: list[LayerMacs] = []
 
-    def add(weight: str | None, forward: int, passes: bool, learns: bool, inputs: int = 1) -> None:
-        found.append(LayerMacs(weight, forward, forward * inputs * passes, forward * learns))
-
     def count(name: str, layer: Any, args: tuple[Tensor, ...], output: Any) -> None:
-        prefix, passes = f"{name}." if name else "", args[0].requires_grad
+        prefix = f"{name}." if name else ""
         if isinstance(layer, nn.MultiheadAttention):
-            projections, products, out = attention_macs(layer, args[0], args[1])
-            learns = layer.in_proj_weight.requires_grad
-            add(f"{prefix}in_proj_weight", projections, passes, learns)
-            add(None, products, passes or learns, False, inputs=2)
-            add(f"{prefix}out_proj.weight", out, passes or learns, layer.out_proj.weight.requires_grad)
+            found.extend(_attention(prefix, layer, args[:3]))
         else:
-            add(f"{prefix}weight", forward_macs(layer, output), passes, layer.weight.requires_grad)
+            forward = forward_macs(layer, output)
+            found.append(_product(f"{prefix}weight", forward, args[0].requires_grad, layer.weight.requires_grad))
 
     _visit_layers(model, count, *inputs)
     return tuple(found)
+
+
+def _product(weight: str | None, forward: int, passes: int, learns: bool) -> LayerMacs:
+    """passes: to how many inputs the gradient does."""
+    return LayerMacs(weight, forward, forward * passes, forward * learns)
+
+
+def _attention(prefix: str, layer: nn.MultiheadAttention, inputs: Sequence[Tensor]) -> Iterator[LayerMacs]:
+    """inputs: query, key, value."""
+    projections, product, out = attention_macs(layer, inputs)
+    one = layer.in_proj_weight is not None
+    names = ("in_proj_weight",) * 3 if one else ("q_proj_weight", "k_proj_weight", "v_proj_weight")
+    gets = []  # whether the projected query, key and value get a gradient
+    for name, forward, given in zip(names, projections, inputs, strict=True):
+        passes, learns = given.requires_grad, getattr(layer, name).requires_grad
+        yield _product(prefix + name, forward, passes, learns)
+        gets.append(passes or learns)
+    query, key, value = gets
+    yield _product(None, product, query + key, False)  # the scores
+    yield _product(None, product, (query or key) + value, False)  # their mix of the values
+    yield _product(f"{prefix}out_proj.weight", out, any(gets), layer.out_proj.weight.requires_grad)
 
 
 def training_macs(model: nn.Module, *inputs: Tensor) -> int:
@@ -144,5 +161,5 @@ def _hand_on(
     visit: Any, name: str, layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any
 ) -> None:
     """A hook that knows its layer's name and gives no output of its own; a model may name what it hands a layer."""
-    named = [kwargs[own] for own in ("input", "query", "key") if own in kwargs]
+    named = [kwargs[own] for own in ("input", "query", "key", "value") if own in kwargs]
     visit(name, layer, (*args, *named), output)
