@@ -17,13 +17,14 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from clients.partial import FrozenNorm, training_only
+from clients.per_model import per_model
 from clients.prefix import split
 
 LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
@@ -108,7 +109,7 @@ def inference_macs(model: nn.Module, *inputs: Tensor) -> int:
     return sum(layer.forward for layer in macs_by_layer(model, *inputs))
 
 
-@lru_cache(maxsize=256)
+@per_model
 def layers_per_example(
     model: nn.Module,
     shape: tuple[int, ...],

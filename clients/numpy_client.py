@@ -3,7 +3,6 @@
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 import torch
@@ -18,6 +17,7 @@ from clients.local_round import LocalRound
 from clients.memory import LocalModels
 from clients.objectives import Objective, Plain
 from clients.peak import peak_memory_mb
+from clients.per_model import per_model
 from clients.plan import RoundPlan, SparseTraining, with_sparsity
 from clients.sparse import check_share
 from clients.sparse_layers import sparse_layers
@@ -133,7 +133,7 @@ class FederatedClient(NumPyClient):
         load_weights(self.model, dict(zip(names, parameters, strict=True)))
 
 
-@lru_cache(maxsize=8)
+@per_model
 def _grouped(model: nn.Module, batch_norm: str, modules: Groups | None) -> tuple[Groups, str]:
     """The model's layer groups and their layout, which are the same in every round."""
     arrays = shared(model, batch_norm)

@@ -8,12 +8,12 @@ traced is trained without this; the result is the same up to the last bits of a 
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
 
 import torch
 from torch import Tensor, fx, nn
 
 from clients.partial import FrozenNorm
+from clients.per_model import per_model
 
 _RANDOM = ("dropout", "rand", "bernoulli", "multinomial", "normal_", "uniform_")
 _LOOKS = ("getitem", "getattr", "size", "dim")
@@ -27,7 +27,7 @@ class Split:
     suffix: fx.GraphModule
 
 
-@lru_cache(maxsize=256)
+@per_model
 def split(model: nn.Module, trained: tuple[str, ...], frozen_norm: FrozenNorm) -> Split | None:
     """The model split below what `trained` names, None where nothing below it is worth it.
 
@@ -74,7 +74,7 @@ def _same(whole: tuple[Tensor, ...], part: tuple[Tensor, ...]) -> bool:
     return all(w.shape[1:] == p.shape[1:] and torch.allclose(w[: len(p)], p, 1e-3, 1e-4) for w, p in pairs)
 
 
-@lru_cache(maxsize=8)
+@per_model
 def _trace(model: nn.Module) -> fx.Graph | None:
     try:
         return fx.Tracer().trace(model)
