@@ -2,16 +2,16 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Protocol
+from typing import Any
 from uuid import uuid4
 
-from flwr.app import Context, Error, Message, RecordDict
-from flwr.clientapp import ClientApp
-from flwr.common.constant import ErrorCode
+from flwr.app import Context, Message, RecordDict
 from flwr.proto.node_pb2 import NodeInfo
 from flwr.serverapp import Grid
 from flwr.supercore.run import Run
 from flwr.supercore.task_identity import TaskIdentity
+
+from app.players import Player
 
 _POLL = 0.05  # seconds; Flower's own grids ask every 0.1 (simulation) and 3 (SuperLink) seconds
 
@@ -27,19 +27,26 @@ class StreamingGrid(Grid):
         self._on_reply = on_reply
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterator[Message]:
-        """Send now; then replies as they come, until all are there or `timeout` seconds are over."""
+        """Send now; then replies as they come, until all are there or `timeout` seconds are over.
+
+        Replies that are there when they are first asked for count, however late that is.
+        """
         sent = {str(message_id) for message_id in self._grid.push_messages(messages) if message_id}
         return self._replies(sent, time.monotonic() + (float("inf") if timeout is None else timeout))
 
     def _replies(self, waiting: set[str], deadline: float) -> Iterator[Message]:
-        while waiting and time.monotonic() < deadline:
+        while waiting:
             replies = list(self._grid.pull_messages(waiting))
             for reply in replies:
                 waiting.discard(reply.metadata.reply_to_message_id)
                 self._on_reply()
                 yield reply
+            if time.monotonic() >= deadline:
+                break
             if not replies:
                 time.sleep(_POLL)
+        if waiting and isinstance(self._grid, InlineGrid):
+            self._grid.drop()
 
     def set_run(self, run: Run) -> None:
         """See `Grid.set_run`."""
@@ -69,55 +76,6 @@ class StreamingGrid(Grid):
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
         """See `Grid.pull_messages`."""
         return self._grid.pull_messages(message_ids)
-
-
-class Player(Protocol):
-    """Plays clients, for the messages that it takes."""
-
-    def room(self) -> bool:
-        """Whether it takes another message now."""
-
-    def take(self, message: Message, context: Context) -> None:
-        """Begin with a message."""
-
-    def replies(self, context: Context) -> list[Message]:
-        """Replies that are there; none is a reason to ask again. `context.state` holds what clients remember."""
-
-    def close(self) -> None:
-        """End, whatever is still to be done."""
-
-
-class Here:
-    """Plays one client after another in this process, each when its reply is asked for (a `Player`)."""
-
-    def __init__(self, client_app: ClientApp) -> None:
-        self._app = client_app
-        self._message: Message | None = None
-
-    def room(self) -> bool:
-        """See `Player.room`."""
-        return self._message is None
-
-    def take(self, message: Message, context: Context) -> None:
-        """See `Player.take`."""
-        self._message = message
-
-    def replies(self, context: Context) -> list[Message]:
-        """See `Player.replies`."""
-        message, self._message = self._message, None
-        return [] if message is None else [answer(self._app, message, context)]
-
-    def close(self) -> None:
-        """Nothing is left to end."""
-
-
-def answer(client_app: ClientApp, message: Message, context: Context) -> Message:
-    """The app's reply, or one that says what it raised."""
-    try:
-        return client_app(message, context)
-    except Exception as error:  # as Flower's runtimes do: the run goes on without this client
-        reason = f"{type(error).__name__}: {error}"
-        return Message(Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, reason), reply_to=message)
 
 
 class InlineGrid(Grid):
@@ -169,8 +127,11 @@ class InlineGrid(Grid):
             if first is None:
                 break
             self._player.take(self._pending.pop(first), self.context)
-        replies = self._player.replies(self.context)
-        return [reply for reply in replies if reply.metadata.reply_to_message_id in wanted]
+        return self._player.replies(self.context, wanted)
+
+    def drop(self) -> None:
+        """Forget what nobody has begun with: it holds a model, and its round is over."""
+        self._pending.clear()
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
         """Replies one by one, each worked on when it is asked for."""

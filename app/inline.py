@@ -8,7 +8,8 @@ from omegaconf import DictConfig
 
 from app import client_app
 from app.config import to_yaml
-from app.grids import Here, InlineGrid, Player
+from app.grids import InlineGrid
+from app.players import Here, Player
 from app.serve import serve
 from app.workers import Workers
 

@@ -13,6 +13,7 @@ import shutil
 import signal
 import tempfile
 import threading
+from collections.abc import Collection
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -23,8 +24,8 @@ from flwr.common.constant import ErrorCode
 from flwr.supercore.task_identity import TaskIdentity
 
 from app import client_app
-from app.grids import answer
 from app.lending import Borrower, Lender
+from app.players import answer
 from clients.memory import state_of
 from clients.messages import partition_of
 
@@ -55,8 +56,8 @@ class Workers:
         with suppress(OSError):  # of one that is dead, which its connection says again when asked for the reply
             worker.connection.send_bytes(data)
 
-    def replies(self, context: Context) -> list[Message]:
-        """Replies that are there, after a moment's waiting where there are none; `context` gets what they remember."""
+    def replies(self, context: Context, wanted: Collection[str]) -> list[Message]:
+        """See `Player.replies`; after a moment's waiting where there are none."""
         busy = {worker.connection: at for at, worker in enumerate(self._workers) if worker.message is not None}
         found = []
         for connection in wait(list(busy), _PATIENCE) if busy else ():
@@ -64,14 +65,15 @@ class Workers:
             assert worker.message is not None
             try:
                 reply, changes = pickle.loads(worker.connection.recv_bytes())
-                for key, record in changes.items():
-                    context.state[key] = record
             except (EOFError, OSError):
                 reason = "the process that played this client died"
-                reply = Message(Error(ErrorCode.CLIENT_APP_CRASHED, reason), reply_to=worker.message)
+                reply, changes = Message(Error(ErrorCode.CLIENT_APP_CRASHED, reason), reply_to=worker.message), {}
                 self._workers[at] = self._start()
             worker.message = None
-            found.append(reply)
+            if reply.metadata.reply_to_message_id in wanted:
+                found.append(reply)
+                for key, record in changes.items():
+                    context.state[key] = record
         return found
 
     def close(self) -> None:

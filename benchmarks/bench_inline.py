@@ -27,7 +27,8 @@ from torch.nn import functional as F
 
 from app import client_app
 from app.config import compose, make, to_yaml
-from app.grids import Here, InlineGrid
+from app.grids import InlineGrid
+from app.players import Here
 from app.serve import build_strategy
 from app.workers import Workers
 from clients import adapter

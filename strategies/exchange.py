@@ -1,5 +1,6 @@
 """One round's messages: to each client what it lacks, and from each an answer, in an order that never changes."""
 
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -53,34 +54,33 @@ class Exchange:
         return [self._order(partition) for partition in partitions]
 
     def answers(
-        self, orders: list[Message], replies: Iterable[Message], grid: Grid, timeout: float
+        self, orders: list[Message], replies: Iterable[Message], grid: Grid, deadline: float
     ) -> Iterator[tuple[int, Message]]:
         """Each client's answer, in partition order, because the last bits of a sum depend on it.
 
         Answers that come ahead of their turn are held back, packed. Clients that have forgotten are sent the full
-        model, and waited for like the others. Whoever stays silent is passed over.
+        model at once, and waited for like the others, until `deadline` (by `time.monotonic`). Whoever stays silent is
+        passed over.
         """
         waiting, ahead = list(self._nodes), {}
-        partitions = waiting
-        while partitions:
-            sent = {order.metadata.message_id: p for order, p in zip(orders, partitions, strict=True)}
-            forgetful = []
-            for reply in replies:
+        sent = {order.metadata.message_id: p for order, p in zip(orders, waiting, strict=True)}
+        waves = [replies]
+        for wave in waves:  # those who have forgotten add to them
+            for reply in wave:
                 partition = sent.pop(reply.metadata.reply_to_message_id, None)
                 if partition is None:  # it answers no message of this round, or one that was answered already
                     continue
                 if has_forgotten(reply) and self._downlink.base(partition) is not None:
                     self._report.received(nbytes(reply.content), nbytes(reply.content))
-                    forgetful.append(partition)
+                    self._downlink.forget(partition)
+                    if (left := deadline - time.monotonic()) > 0:
+                        again = self.orders([partition])
+                        waves.append(grid.send_and_receive(again, timeout=left))
+                        sent[again[0].metadata.message_id] = partition
                     continue
                 ahead[partition] = reply
                 while waiting and waiting[0] in ahead:
                     yield waiting[0], ahead.pop(waiting.pop(0))
-            partitions = forgetful
-            for partition in partitions:
-                self._downlink.forget(partition)
-            orders = self.orders(partitions)
-            replies = grid.send_and_receive(orders, timeout=timeout) if orders else ()
         yield from sorted(ahead.items(), key=lambda item: item[0])
 
     def received(self, reply: Message) -> None:

@@ -149,13 +149,14 @@ class FedAvgStrategy(Strategy):
         self._reception = Reception(exchange, self.weights, sent, asked, self.stands_for, self.consensus, self.report)
         self._grid, self._orders = grid, exchange.orders(sampled)
         self.report.seconds_server += time.perf_counter() - started
+        self._deadline = time.monotonic() + cohort.round_timeout
         return self._orders
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Average accepted replies as they come, one at a time, and merge the mean into the model."""
-        self._reception.collect(self._orders, replies, self._grid, self.cohort.round_timeout)
+        self._reception.collect(self._orders, replies, self._grid, self.cohort.round_timeout, self._deadline)
         started = time.perf_counter()
         self._conclude(self._reception.mean)
         self.report.seconds_server += time.perf_counter() - started

@@ -46,10 +46,12 @@ class Reception:
         self._report = report
         self._lost: list[int] = []
 
-    def collect(self, orders: list[Message], replies: Iterable[Message], grid: Grid, timeout: float) -> None:
-        """Receive all answers, and say who was left out and why."""
+    def collect(
+        self, orders: list[Message], replies: Iterable[Message], grid: Grid, timeout: float, deadline: float
+    ) -> None:
+        """Receive all answers until `deadline`, `timeout` seconds after asking; say who was left out and why."""
         report = self._report
-        for partition, reply in self._exchange.answers(orders, replies, grid, timeout):
+        for partition, reply in self._exchange.answers(orders, replies, grid, deadline):
             started = time.perf_counter()
             self._receive(partition, reply)
             report.seconds_server += time.perf_counter() - started

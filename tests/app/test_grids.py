@@ -1,13 +1,16 @@
 """The grid of this process works when asked, and the streaming one hands on what is there."""
 
+import gc
 import time
+import weakref
 
 import pytest
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid
 
-from app.grids import Here, InlineGrid, StreamingGrid
+from app.grids import InlineGrid, StreamingGrid
+from app.players import Here
 
 
 def note(text):
@@ -138,3 +141,35 @@ def test_streaming_stops_at_the_timeout():
     replies = list(StreamingGrid(SlowGrid(0)).send_and_receive(messages("a", "silent", "b"), timeout=0.4))
     assert [text_of(reply) for reply in replies] == ["reply to a", "reply to b"]
     assert 0.4 <= time.monotonic() - started < 2
+
+
+def test_what_is_there_when_the_time_is_over_counts():
+    replies = StreamingGrid(SlowGrid(0)).send_and_receive(messages("a"), timeout=0)
+    assert [text_of(reply) for reply in replies] == ["reply to a"]
+
+
+def test_nothing_of_a_round_that_timed_out_is_kept(grid, worked):
+    """Each message may hold a model. One client is played in each of three rounds, which takes all its time."""
+    references = []
+    for _ in range(3):
+        sent = messages("a", "b", "c", "d", "e")
+        references += map(weakref.ref, sent)
+        replies = StreamingGrid(grid).send_and_receive(sent, timeout=0.05)
+        next(replies)
+        time.sleep(0.06)
+        assert list(replies) == []
+    del sent
+    gc.collect()
+    assert [reference() for reference in references] == [None] * 15
+    assert worked == ["a"] * 3
+
+
+def test_nobody_is_played_after_the_round(grid, worked):
+    """What is sent again in mid-round has the same deadline."""
+    streaming = StreamingGrid(grid)
+    replies = streaming.send_and_receive(messages("a", "b"), timeout=0.05)
+    next(replies)
+    again = streaming.send_and_receive(messages("c"), timeout=0.05)
+    time.sleep(0.06)
+    assert [*replies, *again] == []
+    assert worked == ["a"]

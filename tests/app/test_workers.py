@@ -1,20 +1,24 @@
 """Clients in processes of their own: the same bits, no run that hangs, nobody left behind."""
 
 import os
+import pickle
 import signal
 import subprocess
 import time
 import uuid
 from contextlib import closing
+from multiprocessing import Pipe
+from types import SimpleNamespace
 
 import pytest
-from flwr.app import ArrayRecord, ConfigRecord
+from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
 
 from app.config import compose, make, to_yaml
 from app.flower import marked
 from app.grids import InlineGrid
 from app.serve import build_strategy
-from app.workers import Workers
+from app.workers import Workers, _Worker
+from clients.messages import PLAN
 from strategies.roster import SimulatedRoster
 from tests.runs import command, environ, merged, play
 
@@ -54,6 +58,36 @@ def test_a_worker_that_dies_fails_its_message_and_is_replaced():
         assert third.has_content()
         for failed in (first, second):
             assert failed.error.reason == "the process that played this client died"
+
+
+def test_a_late_reply_is_dropped_with_what_its_client_would_remember(monkeypatch):
+    """One worker, whose part the test plays: round 1 times out, and its reply comes while round 2 waits for its own."""
+    ours, theirs = Pipe()
+    process = SimpleNamespace(terminate=lambda: None, join=lambda: None)
+    monkeypatch.setattr(Workers, "_start", lambda self: _Worker(process, ours))
+    monkeypatch.setattr("app.workers._PATIENCE", 0)
+
+    def order(text):
+        return [Message(RecordDict({PLAN: ConfigRecord({"partition": 0, "text": text})}), 1, "train")]
+
+    def reply():
+        message, state = pickle.loads(theirs.recv_bytes())
+        said = str(message.content[PLAN]["text"])
+        answer = Message(RecordDict({said: ConfigRecord()}), reply_to=message)
+        theirs.send_bytes(pickle.dumps((answer, {"memory-0": ConfigRecord({"of": said})})))
+        return dict(state)
+
+    with closing(Workers(1, {})) as workers:
+        grid = InlineGrid(workers, {})
+        assert grid.pull_messages(grid.push_messages(order("late"))) == []
+        second = grid.push_messages(order("second"))
+        states = [reply()]
+        assert [grid.pull_messages(second), grid.pull_messages(second)] == [[], []]
+        states.append(reply())
+        (answer,) = grid.pull_messages(second)
+    assert list(answer.content) == ["second"]
+    assert states == [{}, {}]
+    assert grid.context.state["memory-0"]["of"] == "second"
 
 
 @pytest.mark.slow
