@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from omegaconf import DictConfig, OmegaConf
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
 
 from app.config import ConfigError
 from app.files import PART, whole
-from clients.weights import Weights, fingerprint
+from app.sealed import read_sealed, save_sealed
+from clients.weights import Weights
 
 _FREE = (
     "resume", "rounds", "runtime", "checkpoint", "evaluation", "diagnostics", "loggers",
@@ -32,8 +31,7 @@ _KEPT = 2
 """How many checkpoints stay, so that there is one before a broken newest one."""
 _STATE = "state/"
 """Before the names of the arrays beside the model's; no name of a model's array has a slash."""
-_DIGEST = "arrays_sha256"
-FORMAT = 5
+FORMAT = 6
 """Grows whenever a checkpoint holds something else: other fields in a row, another state of a strategy."""
 
 
@@ -75,9 +73,9 @@ def save(run_dir: Path, checkpoint: Checkpoint, cfg: DictConfig) -> Path:
     config = json.dumps(OmegaConf.to_container(cfg, resolve=True))
     state, arrays = _without_arrays({"strategy": checkpoint.strategy, "clients": checkpoint.clients})
     arrays = {**checkpoint.weights, **arrays}
-    texts = {"format": str(FORMAT), "rows": json.dumps(checkpoint.rows), "state": state, "config": config}
+    texts = {"rows": json.dumps(checkpoint.rows), "state": state, "config": config}
     with whole(path) as beside:
-        save_file(arrays, beside, {**texts, _DIGEST: fingerprint(dict(sorted(arrays.items())))})
+        save_sealed(beside, FORMAT, arrays, texts)
     for old in sorted(folder.glob("round-*.safetensors"))[:-_KEPT]:
         old.unlink()
     return path
@@ -112,7 +110,7 @@ def load(path: Path, cfg: DictConfig) -> Checkpoint:
     for candidate in candidates:
         try:
             checkpoint, config = _read(candidate)
-        except (SafetensorError, OSError, ValueError, KeyError) as error:
+        except ValueError as error:
             complaints.append(f"{candidate.name}: {error}")
             continue
         _refuse_other(config, OmegaConf.to_container(cfg, resolve=True), candidate)
@@ -122,13 +120,7 @@ def load(path: Path, cfg: DictConfig) -> Checkpoint:
 
 
 def _read(path: Path) -> tuple[Checkpoint, Any]:
-    with safe_open(path, framework="numpy") as file:
-        texts = file.metadata() or {}
-        if texts.get("format") != str(FORMAT):
-            raise ValueError(f"of format {texts.get('format')}, by another version of fedslice; must be {FORMAT}")
-        arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-    if fingerprint(dict(sorted(arrays.items()))) != texts[_DIGEST]:
-        raise ValueError("its arrays are not those that were written")
+    arrays, texts = read_sealed(path, FORMAT)
     weights = {name: array for name, array in arrays.items() if not name.startswith(_STATE)}
     checkpoint = Checkpoint(weights, json.loads(texts["rows"]), **_with_arrays(texts["state"], arrays))
     return checkpoint, json.loads(texts["config"])

@@ -13,11 +13,10 @@ from pathlib import Path
 
 import numpy as np
 from flwr.app import RecordDict
-from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
 
 from app.checkpoint import run_of
 from app.files import whole
+from app.sealed import read_sealed, save_sealed
 from clients.memory import give_back, own_of_clients, state_of
 from clients.plan import RoundPlan
 
@@ -28,6 +27,7 @@ IN_RUN = "clients"
 """The same of `runtime=simulation`, in the run directory."""
 _TRAININGS = 4
 """How many trainings have their files on a node: those of the oldest go when another begins."""
+_FORMAT = 1
 _FILE = re.compile(r"round-(\d+)-of-run-(\d+)\.safetensors")
 
 
@@ -90,7 +90,8 @@ class Keepsakes:
         self._folder.mkdir(parents=True, exist_ok=True)
         now, resumed = self._plan.round, self._plan.resumed_after
         with whole(self._folder / f"round-{now:06d}-of-run-{self._run_id}.safetensors") as beside:
-            save_file({f"{key}/{at}": array for key, arrays in own.items() for at, array in enumerate(arrays)}, beside)
+            named = {f"{key}/{at}": array for key, arrays in own.items() for at, array in enumerate(arrays)}
+            save_sealed(beside, _FORMAT, named, {})
         saved = (now - 1) // self._every * self._every if self._every else resumed
         self._remove_all_but({self.newest(last) for last in (saved - self._every, saved, resumed, now)})
 
@@ -106,8 +107,8 @@ def _read(file: Path) -> dict[str, list[np.ndarray]]:
     """What was stored, by kind, newest first."""
     own: dict[str, list[np.ndarray]] = {}
     try:
-        arrays = load_file(file)
-    except (SafetensorError, OSError) as error:  # as good as lost, which the reply says
+        arrays, _ = read_sealed(file, _FORMAT)
+    except ValueError as error:  # as good as lost, which the reply says
         LOG.warning("%s: cannot be read (%s)", file, error)
         return own
     for name in sorted(arrays, key=lambda name: (name.rpartition("/")[0], int(name.rpartition("/")[2]))):

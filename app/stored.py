@@ -4,11 +4,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
-from safetensors import SafetensorError
+from omegaconf.errors import OmegaConfBaseException
 from safetensors.numpy import load_file
 from torch import nn
+from yaml import YAMLError  # type: ignore[import-untyped]  # OmegaConf lets it through
 
 from app.config import ConfigError, check, make
+from clients.tasks.damage import damaged
 from clients.tasks.task import Task
 from clients.weights import load_weights
 
@@ -24,15 +26,24 @@ class StoredRun:
 
 def load_run(run_dir: Path) -> StoredRun:
     """A finished run. Raises ConfigError where there is none."""
+    theta = run_dir / "theta.safetensors"  # what the model computes with, where it is not what is stored
     try:
         cfg = check(OmegaConf.load(run_dir / "config.yaml"))  # type: ignore[arg-type]
-        theta = run_dir / "theta.safetensors"  # what the model computes with, where it is not what is stored
-        weights = load_file(theta if theta.is_file() else run_dir / "model.safetensors")
+        task: Task = make(cfg, "task")
+        model = task.build_model(cfg.seed)
+        read_weights(model, theta if theta.is_file() else run_dir / "model.safetensors")
     except FileNotFoundError as error:
         raise ConfigError(f"{run_dir}: not a finished run; it has no {Path(error.filename).name}") from None
-    except (OSError, SafetensorError) as error:
-        raise ConfigError(f"{run_dir}: does not read as a finished run ({error})") from None
-    task: Task = make(cfg, "task")
-    model = task.build_model(cfg.seed)
-    load_weights(model, weights)
+    except (OSError, ValueError, YAMLError, OmegaConfBaseException) as error:
+        raise ConfigError(f"{run_dir}: does not read as a finished run ({' '.join(str(error).split())})") from None
     return StoredRun(cfg, task, model)
+
+
+def read_weights(model: nn.Module, file: Path) -> None:
+    """Load a safetensors file into the model. Raises FileNotFoundError, else ValueError that begins with the file."""
+    try:
+        load_weights(model, load_file(file))
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # of safetensors and NumPy
+        raise damaged(str(file), "weights of this model", error) from error

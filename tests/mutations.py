@@ -19,11 +19,15 @@ def mutated(whole: bytes, count: int) -> Iterator[bytes]:
         yield bytes(changed)
 
 
-def check_mutations(file, read, *names, count=300):
-    """Every mutation of the file is read, or refused by a ValueError of one line that begins with one of `names`."""
+def check_mutations(file, read, *names, count=300, head=None):
+    """Every mutation of the file is read, or refused by a ValueError of one line that begins with one of `names`.
+
+    head: so many bytes are changed and the rest is left; None: all may be.
+    """
     said, whole = [], file.read_bytes()
-    for changed in mutated(whole, count):
-        file.write_bytes(changed)
+    head = head or len(whole)
+    for changed in mutated(whole[:head], count):
+        file.write_bytes(changed + whole[head:])
         try:
             read()
         except ValueError as error:

@@ -15,16 +15,14 @@ from pathlib import Path
 import torch
 from rich.console import Console
 from rich.table import Table
-from safetensors import SafetensorError
-from safetensors.numpy import load_file
 
 from app.config import compose, make
 from app.files import write_text
 from app.privacy.leaks import Leak, find_leaks, partial_mean
 from app.privacy.page import leaks_page, spread
+from app.stored import read_weights
 from clients.inversion import Attack
 from clients.tasks.images import ImageTask
-from clients.weights import load_weights
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -33,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         title, note, leaks = _attack(args)
         write_text(args.out, leaks_page(title, note, leaks))
-    except (ValueError, OSError, SafetensorError) as error:
+    except (ValueError, OSError) as error:
         print(f"fedslice: {error}", file=sys.stderr)
         return 2
     table = Table("update", "PSNR in dB", "SSIM", title=title, caption=note)
@@ -68,7 +66,7 @@ def _attack(args: argparse.Namespace) -> tuple[str, str, list[Leak]]:
     torch.set_num_threads(cfg.client.threads)  # more only wait for each other over such small images
     model = task.build_model(cfg.seed)
     if args.weights:
-        load_weights(model, load_file(args.weights))
+        read_weights(model, args.weights)
     attack = Attack(args.iterations)
     leaks = find_leaks(task, model, args.images, attack, args.sparsity, cfg.seed)
     state = f"weights of {args.weights.name}" if args.weights else "initial weights"

@@ -141,32 +141,32 @@ def test_nothing_readable_is_an_error_that_says_so(own_half):
         load(own_half, compose(merged(*STRATEGIES["fedpart"])))
 
 
-ROW_OF_FORMAT_5 = {
+ROW_OF_FORMAT_6 = {
     "round", "phase", "groups", "accuracy", "loss", "train_loss", "sampled", "completed", "failed", "rejected",
     "reasons", "bytes_down", "bytes_up", "bytes_down_total", "bytes_up_total", "bytes_dense", "bytes_dense_up", "macs",
     "macs_dense", "sparsity_down", "sparsity_up", "sparsity_model", "mask_iou", "regrowth", "kept_change", "densities",
     "seconds_round", "seconds_server", "seconds_train", "memory_server_mb", "memory_client_mb",
 }  # fmt: skip
-STATE_OF_FORMAT_5 = {"downlink", "failed_in_a_row", "lineage", "server_optimizer", "trained"}
+STATE_OF_FORMAT_6 = {"downlink", "failed_in_a_row", "lineage", "server_optimizer", "trained"}
 
 
 def test_what_a_checkpoint_holds_has_a_format(half):
     """Whoever changes a field must raise checkpoint.FORMAT, and write the fields of the new one down here."""
     done = load(half, compose(merged(*STRATEGIES["fedpart"])))
-    assert FORMAT == 5
-    assert [set(row) for row in done.rows] == [ROW_OF_FORMAT_5] * 4
-    assert set(done.strategy) == STATE_OF_FORMAT_5
+    assert FORMAT == 6
+    assert [set(row) for row in done.rows] == [ROW_OF_FORMAT_6] * 4
+    assert set(done.strategy) == STATE_OF_FORMAT_6
     assert done.clients == {}  # they have nothing of their own here
 
 
-@pytest.mark.parametrize("theirs", [{"format": "4"}, {"format": "6"}, {}])
+@pytest.mark.parametrize("theirs", [{"format": "5"}, {"format": "7"}, {}])
 def test_a_checkpoint_of_another_version_is_refused(own_half, theirs):
     for path in (own_half / "checkpoints").iterdir():
         with safe_open(path, framework="numpy") as file:
             texts = file.metadata()
         texts.pop("format")
         save_file(load_file(path), path, {**texts, **theirs})
-    said = f"round-000003.safetensors: of format {theirs.get('format')}, by another version of fedslice; must be 5; "
+    said = f"round-000003.safetensors: of format {theirs.get('format')}, by another version of fedslice; must be 6; "
     with pytest.raises(ConfigError) as caught:
         play(own_half, *STRATEGIES["fedpart"], "rounds=6", f"resume='{own_half}'")
     assert said in str(caught.value)
