@@ -28,8 +28,9 @@ from strategies.exchange import Exchange
 from strategies.learning_rate import rate_of_round
 from strategies.reception import Reception
 from strategies.replies import Asked
-from strategies.roster import Roster, wait_for_nodes
+from strategies.roster import Roster
 from strategies.server_optimizer import ServerOptimizer
+from strategies.waiting import wait_for_nodes
 
 LOG = logging.getLogger("fedslice")
 

@@ -1,7 +1,6 @@
 """Which node plays which client, asked of the grid anew before each round."""
 
 import logging
-import time
 from collections.abc import Mapping
 from itertools import count, pairwise
 from typing import Protocol
@@ -15,7 +14,6 @@ from strategies.cohort import RunFailed
 from strategies.identity import Identity, read_identity
 
 LOG = logging.getLogger("fedslice")
-_POLL = 0.2  # seconds
 _NO_ORDER = (
     "have the same data-path and no partition-id, so that the same seed gives another result at each start; number "
     "them: --node-config 'partition-id=0 data-path=\"/path/to/its/own/data\"'"
@@ -139,35 +137,3 @@ class DeviceRoster:
         if what not in self._told:
             self._told.add(what)
             LOG.warning(line)
-
-
-def wait_for_nodes(roster: Roster, grid: Grid, at_least: int, timeout: float, everyone: bool) -> dict[int, int]:
-    """The roster's nodes, once `at_least` so many are there, or all of them where `everyone` is asked for.
-
-    Raises RunFailed, saying who is missing, when they do not come within `timeout` seconds.
-    """
-    deadline = time.monotonic() + timeout
-    seen = -1
-    while True:
-        nodes = roster.nodes(grid, max(0.0, deadline - time.monotonic()), strict=everyone)
-        needed = max(1, at_least, roster.clients if everyone else 0)
-        if len(nodes) >= needed:
-            return nodes
-        if len(nodes) != seen:
-            seen = len(nodes)
-            LOG.info("waiting for clients: %s of %s are there", seen, needed)
-        if time.monotonic() > deadline:
-            raise RunFailed(
-                f"only {len(nodes)} of {needed} clients within cohort.start_timeout={timeout:g} s: "
-                f"partitions {sorted(set(range(needed)) - set(nodes))} are missing{_silent(grid, nodes)}"
-            )
-        time.sleep(_POLL)
-
-
-def _silent(grid: Grid, nodes: Mapping[int, int]) -> str:
-    """What is known of nodes that are connected and did not come forward as clients."""
-    silent = len(set(grid.get_node_ids()) - set(nodes.values()))
-    if not silent:
-        return ""
-    who = "1 node is connected and has" if silent == 1 else f"{silent} nodes are connected and have"
-    return f"; {who} not said in time which client it is: a slow device needs a longer start_timeout"

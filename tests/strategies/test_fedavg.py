@@ -35,7 +35,7 @@ def test_the_average_by_hand():
 def test_it_is_the_weighted_mean_bit_for_bit():
     rng = np.random.default_rng(0)
     model = weights_of(ConvNet())
-    updates = [{n: (a + rng.normal(size=a.shape)).astype(a.dtype) for n, a in model.items()} for _ in range(3)]
+    updates = [{n: (a + rng.exponential(size=a.shape)).astype(a.dtype) for n, a in model.items()} for _ in range(3)]
     grid = ScriptedGrid(from_clients([good(update, count) for update, count in zip(updates, (7, 1, 13), strict=True)]))
     strategy = play(strategy_of(weights=model), grid)
     assert bits(strategy.weights) == bits(weighted_mean(zip(updates, (7, 1, 13), strict=True)))

@@ -8,7 +8,8 @@ from flwr.app import ConfigRecord, Message, RecordDict
 
 from clients.messages import WHO
 from strategies.cohort import RunFailed
-from strategies.roster import DeviceRoster, SimulatedRoster, wait_for_nodes
+from strategies.roster import DeviceRoster, SimulatedRoster
+from strategies.waiting import wait_for_nodes
 from tests.tiny import ScriptedGrid, failure
 
 
@@ -119,7 +120,7 @@ def test_waiting_asks_again_until_they_come(monkeypatch):
         answers[node] = numbered(len(answers) - 1)
         grid.node_ids.append(node)
 
-    monkeypatch.setattr("strategies.roster.time.sleep", somebody_comes)
+    monkeypatch.setattr("strategies.waiting.time.sleep", somebody_comes)
     assert wait_for_nodes(DeviceRoster(), grid, 1, 60.0, everyone=True) == {0: 8, 1: 9, 2: 7}
 
 
@@ -129,6 +130,7 @@ def test_waiting_asks_again_until_they_come(monkeypatch):
         ({7: numbered(1)}, 1, True, r"only 1 of 3 clients within .*=0.01 s: partitions \[0, 2\] are missing"),
         ({7: numbered(0)}, 2, False, r"only 1 of 2 clients within .*=0.01 s: partitions \[1\] are missing"),
         ({}, 1, False, r"only 0 of 1 clients within .*: partitions \[0\] are missing"),
+        ({7: numbered(1, 2**40)}, 1, True, r"partitions \[0, 2, .*, 19, 20\] and 1099511627755 more are missing"),
         ({7: None}, 1, True, r"only 0 of 1 clients within .*: partitions \[0\] are missing"),
     ],
 )
@@ -149,8 +151,8 @@ def test_a_silent_node_does_not_prolong_the_wait(monkeypatch):
             clock[0] += timeout
             return []
 
-    monkeypatch.setattr("strategies.roster.time.monotonic", lambda: clock[0])
-    monkeypatch.setattr("strategies.roster.time.sleep", lambda seconds: clock.__setitem__(0, clock[0] + seconds))
+    monkeypatch.setattr("strategies.waiting.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("strategies.waiting.time.sleep", lambda seconds: clock.__setitem__(0, clock[0] + seconds))
     with pytest.raises(RunFailed, match=r"only 0 of 1 clients within .*=10 s"):
         wait_for_nodes(DeviceRoster(), SilentGrid(), 1, 10.0, everyone=True)
     assert 10 <= clock[0] < 10.5

@@ -68,7 +68,8 @@ def test_no_bias_correction_and_a_second_moment_from_tau_squared():
 def clients_models(rounds=3):
     rng = np.random.default_rng(0)
     model = weights_of(ConvNet())
-    updates = [{n: (a + rng.normal(size=a.shape)).astype(a.dtype) for n, a in model.items()} for _ in range(rounds)]
+    draw = rng.exponential  # a variance below 0 is refused
+    updates = [{n: (a + draw(size=a.shape)).astype(a.dtype) for n, a in model.items()} for _ in range(rounds)]
     return model, updates
 
 
