@@ -14,7 +14,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from app.grids import Here
+from app.players import Here
 from clients.messages import PLAN
 from clients.numpy_client import FederatedClient
 from strategies.cohort import Cohort

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from flwr.app import Context, RecordDict
 
-from app import grids
+from app import players
 from app.files import PART
 from app.keepsakes import FOLDER, Keepsakes, carry_keepsakes
 from clients.memory import LocalModels
@@ -145,8 +145,8 @@ def forgetful(monkeypatch):
     def answer(client_app, message, context):
         return said(client_app, message, Context(7, 1, {}, RecordDict(), context.run_config))
 
-    said = grids.answer
-    monkeypatch.setattr(grids, "answer", answer)
+    said = players.answer
+    monkeypatch.setattr(players, "answer", answer)
 
 
 def test_a_device_that_restarts_before_every_message_gives_the_same_run(tmp_path, monkeypatch, capsys):
@@ -177,8 +177,8 @@ def test_a_memory_that_is_too_old_is_said(tmp_path, monkeypatch, capsys):
         place = state if message.content.config_records[PLAN]["round"] != 2 else RecordDict(dict(state))
         return said(client_app, message, Context(7, 1, {}, place, context.run_config))
 
-    said = grids.answer
-    monkeypatch.setattr(grids, "answer", answer)
+    said = players.answer
+    monkeypatch.setattr(players, "answer", answer)
     monkeypatch.delenv(FOLDER, raising=False)
     play(tmp_path / "run", *OWN)
     said_in_rounds = capsys.readouterr().out

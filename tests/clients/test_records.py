@@ -6,7 +6,7 @@ import weakref
 import pytest
 from flwr.app import ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 
-from app import grids
+from app import players
 from clients.records import record_of
 from tests.runs import QUICK, play
 
@@ -34,7 +34,7 @@ def no_collection(tmp_path):
 def test_of_all_replies_of_a_run_one_is_alive_at_a_time(tmp_path, monkeypatch, overrides):
     """Three clients in three rounds; of the orders' arrays, which are shared, those of the last round may stay."""
     replies, orders, alive = [], [], []
-    answer = grids.answer
+    answer = players.answer
 
     def watched(client_app, message, context):
         reply = answer(client_app, message, context)
@@ -43,7 +43,7 @@ def test_of_all_replies_of_a_run_one_is_alive_at_a_time(tmp_path, monkeypatch, o
         orders.append(weakref.ref(message.content["model"]))
         return reply
 
-    monkeypatch.setattr(grids, "answer", watched)
+    monkeypatch.setattr(players, "answer", watched)
     play(tmp_path / "run", *QUICK, "task.examples=8", *overrides)
     assert len(replies) == 9
     assert max(alive) <= 1
