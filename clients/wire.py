@@ -76,10 +76,11 @@ def pack(weights: Weights, compress: bool = True, known: Known | None = None) ->
     for name, array in weights.items():
         if array.dtype.str not in DTYPES:
             raise ValueError(f"{name}: dtype {array.dtype} given; allowed are {sorted(DTYPES)}")
-        form, parts = "raw", [array.tobytes()]
         if compress:
             like = _known_words(known, name, array.dtype, array.shape)
             form, parts = smallest(words_of(array), array.dtype.kind in "fc", like)
+        else:
+            form, parts = "raw", [array.tobytes()]
         entries.append(Entry(name, array.dtype.str, list(array.shape), form, [len(part) for part in parts]))
         arrays.append(b"".join(parts))
     header = Header(entries, _fingerprint(entries, known))
