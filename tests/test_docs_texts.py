@@ -16,6 +16,7 @@ from pydoc import locate
 import pytest
 import yaml
 
+from tests.made_runs import write_run
 from tests.pages import BLOCKS, PAGES, spans
 from tests.runs import ROOT, Run, command, shell
 
@@ -34,6 +35,15 @@ def test_figures_are_those_that_the_code_draws(tmp_path):
     assert done.returncode == 0, done.stderr
     drawn = {path.name: path.read_text() for path in tmp_path.iterdir()}
     assert drawn == {path.name: path.read_text() for path in (ROOT / "docs" / "figures").glob("*.svg")}
+
+
+def test_what_a_run_reached_and_sent_is_told_for_a_figure(tmp_path):
+    runs = [str(write_run(tmp_path / "a", (0.1, 0.5, None, 0.75))), str(write_run(tmp_path / "b", (0.2,), seed=7))]
+    done = shell([sys.executable, "docs/figures/measured.py", *runs], cwd=ROOT)
+    # 10 clients get 4 groups of 1,000 bytes in rounds 1 and 2, then one group, and send as much.
+    points = ("0,0,0.1,0", "0,1,0.5,80000", "0,3,0.75,180000", "7,0,0.2,0")
+    told = ["strategy,seed,round,accuracy,bytes", *(f"FedPartStrategy,{point}" for point in points)]
+    assert done.stdout.splitlines() == told, done.stderr
 
 
 @pytest.mark.parametrize(("page", "body"), [(page, body) for page, kind, body in BLOCKS if kind == "toml"])

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import torch
+from pen import BLUE, INK, ORANGE, PALE, bar, line, svg, text
+from saving import saving
 
 from clients.layers import layer_groups
 from clients.sparse import keep_largest, powerprop
@@ -14,25 +16,7 @@ from clients.weights import weights_of
 from strategies.consensus import densities_of
 from strategies.layers import LayerSchedule
 
-BLUE, ORANGE, GREEN, PALE, INK = "#0072b2", "#d55e00", "#009e73", "#bcd3e6", "#1f2328"
 MODEL = build_image_model("resnet8", "imagenet", 3, 10, seed=0)
-
-
-def svg(width: int, height: int, parts: Iterable[str]) -> str:
-    """A whole file; text is in one size, on white, so that it can be read on any page."""
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
-    style = f'font-family="sans-serif" font-size="12" fill="{INK}"'
-    return "\n".join([f"{head} {style}>", f'<rect width="{width}" height="{height}" fill="#fff"/>', *parts, "</svg>\n"])
-
-
-def text(x: float, y: float, words: str, anchor: str = "start") -> str:
-    """A line of text whose baseline begins, is centred or ends at x."""
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{words}</text>'
-
-
-def bar(x: float, y: float, width: float, height: float, colour: str) -> str:
-    """A filled rectangle."""
-    return f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" fill="{colour}"/>'
 
 
 def schedule() -> str:
@@ -73,9 +57,9 @@ def theta() -> str:
 
 def curve(left: float, zero: float, xs: torch.Tensor, ys: torch.Tensor, scale: float, colour: str) -> str:
     """A line through points; x is 0 in the middle of a field, y at `zero`, and one unit of y is `scale` points high."""
-    pairs = zip(xs.tolist(), ys.tolist(), strict=True)
-    points = " ".join(f"{left + 125 + 83 * x:.1f},{zero - scale * y:.1f}" for x, y in pairs)
-    return f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>'
+    return line(
+        [(left + 125 + 83 * x, zero - scale * y) for x, y in zip(xs.tolist(), ys.tolist(), strict=True)], colour
+    )
 
 
 def density() -> str:
@@ -85,7 +69,7 @@ def density() -> str:
     for place, (floor, colour) in enumerate(((0.0, ORANGE), (0.2, BLUE))):
         kept = keep_largest(weights, 0.95, names, floor)
         parts += _bars(list(densities_of({name: kept[name] for name in names}).values()), place, colour, shown)
-        parts.append(text(150 + 90 * place, 32, f'<tspan fill="{colour}">floor {floor:g}</tspan>'))
+        parts.append(text(150 + 90 * place, 32, f"floor {floor:g}", colour=colour))
     parts += [text(142, 55 + 26 * row, name.removesuffix(".weight"), "end") for row, name in enumerate(names)]
     return svg(640, 50 + 26 * len(names), parts)
 
@@ -99,7 +83,8 @@ def _bars(shares: Sequence[float], place: int, colour: str, width: int) -> Itera
 
 def main(folder: Path) -> None:
     """Write all figures into a folder."""
-    for name, figure in (("fedpart_schedule", schedule), ("sparsyfed_theta", theta), ("sparsyfed_density", density)):
+    figures = {"fedpart_schedule": schedule, "sparsyfed_theta": theta, "sparsyfed_density": density, "saving": saving}
+    for name, figure in figures.items():
         (folder / f"{name}.svg").write_text(figure())
 
 
