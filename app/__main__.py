@@ -1,6 +1,7 @@
 """The command line: python -m app [overrides], --help, and Hydra's own options (-m for sweeps, --cfg job)."""
 
 import os
+import shlex
 import sys
 from argparse import Namespace
 from pathlib import Path
@@ -46,7 +47,9 @@ def play(cfg: DictConfig) -> int:
 def _how_to_go_on(run_dir: Path) -> str:
     """What is left of an interrupted run."""
     if any(newest_first(run_dir)):
-        return f"interrupted; resume={run_dir} goes on after its newest checkpoint"
+        given = [text for text in HydraConfig.get().overrides.task if not text.startswith("resume=")]
+        command = shlex.join(["python", "-m", "app", *given, f"resume={run_dir}"])
+        return f"interrupted; {command} goes on after its newest checkpoint"
     return f"interrupted before the first checkpoint (checkpoint.every); {run_dir} cannot be resumed"
 
 

@@ -27,6 +27,8 @@ _FREE = (
 
 `rounds` does where rates or pruning follow it.
 """
+_SHOWN = 6
+"""How many keys that differ are named."""
 _KEPT = 2
 """How many checkpoints stay, so that there is one before a broken newest one."""
 _STATE = "state/"
@@ -115,8 +117,10 @@ def load(path: Path, cfg: DictConfig) -> Checkpoint:
             continue
         _refuse_other(config, OmegaConf.to_container(cfg, resolve=True), candidate)
         return checkpoint
-    found = f"none of its checkpoints can be read ({'; '.join(complaints)})" if complaints else "no checkpoint there"
-    raise ConfigError(f"resume={path}: {found}")
+    if complaints:
+        raise ConfigError(f"resume={path}: none of its checkpoints can be read ({'; '.join(complaints)})")
+    found = f"no {path / 'checkpoints' / 'round-*.safetensors'}" if path.is_dir() else "no such file or folder"
+    raise ConfigError(f"resume={path}: {found}; give a run's directory, or one of its checkpoints")
 
 
 def _read(path: Path) -> tuple[Checkpoint, Any]:
@@ -157,7 +161,9 @@ def _refuse_other(theirs: Any, ours: Any, path: Path) -> None:
         if then.get(key) != now.get(key) and not any(key == name or key.startswith(f"{name}.") for name in free)
     ]
     if different:
-        raise ConfigError(f"resume={path}: belongs to another configuration ({'; '.join(different)})")
+        more = "" if len(different) <= _SHOWN else f"; and {len(different) - _SHOWN} more"
+        said = "; ".join(different[:_SHOWN]) + more
+        raise ConfigError(f"resume={path}: belongs to another configuration; give what it was started with ({said})")
 
 
 def _flat(node: Any, prefix: str = "") -> dict[str, Any]:

@@ -43,7 +43,7 @@ def read_weights(model: nn.Module, file: Path) -> None:
     """Load a safetensors file into the model. Raises FileNotFoundError, else ValueError that begins with the file."""
     try:
         load_weights(model, load_file(file))
-    except FileNotFoundError:
-        raise
+    except FileNotFoundError as error:  # safetensors' own does not say which
+        raise FileNotFoundError(error.errno, "no such file", str(file)) from None
     except Exception as error:  # of safetensors and NumPy
         raise damaged(str(file), "weights of this model", error) from error

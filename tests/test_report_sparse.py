@@ -105,9 +105,11 @@ def test_the_sentence_of_a_comparison_names_who_comes_first(tmp_path):
     same = [write_run(tmp_path / "d", config={"client.lr": 1}), write_run(tmp_path / "e", config={"client.lr": 2})]
     assert "Least sent: all alike, 50.0 % of dense" in words(report(*same))
     idle = write_run(tmp_path / "g", (0.1,) * 7, strategy="TopK")
-    assert "Least sent of those that reach 0.47: FedPart, 50.0 %" in words(report(*runs, idle))
+    assert "Least sent of those that reach 0.47, half of the best: FedPart, 50.0 %" in words(report(*runs, idle))
+    assert "of the best: FedAvg, 100 %" in words(report(runs[2], idle))  # one is not "all alike"
     other = write_run(tmp_path / "f", summary={"task": "cifar10"})
     assert "Most accurate" not in words(report(runs[0], other))  # tasks are not ranked against each other
+    assert "bytes to reach 0." not in words(report(runs[0], other))
 
 
 def settings(rule=None, lr=0.1, **more):

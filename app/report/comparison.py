@@ -11,6 +11,7 @@ from app.report.labels import flatten, labels
 from app.report.runs import Run, folded, number
 from app.units import NOT_RECORDED, percent, rate, size
 
+_APART = {"seed", "resume", "checkpoint.every", "loggers"}
 _ROUNDING = 1e-9
 """More than floats lose: 0.29 * 100 is 28.999999999999996."""
 
@@ -118,8 +119,10 @@ def common_accuracy(groups: Sequence[Group]) -> float | None:
     """The highest mean accuracy that all finished settings reach, or half of the best one's where that is more.
 
     Half, so that a setting that learned next to nothing leaves a level that means something. Rounded down to two
-    digits; None where a setting has no accuracy.
+    digits; None where a setting has no accuracy, and for runs of several tasks.
     """
+    if len({run.task for group in groups for run in group.runs}) > 1:
+        return None
     best = [max(group.mean_accuracy().values(), default=None) for group in groups if group.finished]
     reached = [accuracy for accuracy in best if accuracy is not None]
     if not reached or len(reached) < len(best):
@@ -136,11 +139,11 @@ def learners(groups: Sequence[Group]) -> tuple[float, list[Group]]:
 def group_runs(runs: Sequence[Run]) -> list[Group]:
     """Fold runs that differ only by seed, in order of first appearance, and name them by what differs."""
     flat = [flatten(run.config) for run in runs]
-    # Copies of the seed that interpolation left elsewhere vary with it. Resuming a run does not change its result.
+    # Copies of the seed that interpolation left elsewhere vary with it. The others change no number of a run.
     copies = {k for k in flat[0] if k.rpartition(".")[2] == "seed" and all(s.get(k) == s.get("seed") for s in flat)}
     groups: dict[tuple[str, bool], list[int]] = {}
     for i, run in enumerate(runs):
-        flat[i] = {k: v for k, v in flat[i].items() if k not in copies | {"seed", "resume"}}
+        flat[i] = {k: v for k, v in flat[i].items() if k not in copies | _APART}
         groups.setdefault((json.dumps(flat[i], sort_keys=True, default=str), run.finished), []).append(i)
     names = labels([flat[members[0]] for members in groups.values()])
     return [

@@ -54,7 +54,7 @@ def comparison_lead(runs: Sequence[Run], groups: Sequence[Group]) -> str:
     if len(done) > 1 and len(tasks) == 1:
         reach = reaching(groups)
         level, learned = learners(done)  # who learned nothing is no example of saving
-        of = "" if len(learned) == len(done) else f" of those that reach {level:.2f}"
+        of = "" if len(learned) == len(done) else f" of those that reach {level:.2f}, half of the best"
         said += [
             _first("Most accurate at the end", done, ACCURACY, max),
             _first(f"Least sent{of}", learned, BYTES_OF_DENSE, min, " of dense full training"),
@@ -71,4 +71,4 @@ def _first(title: str, groups: Sequence[Group], column: Column, best: Callable[.
         return ""
     text = column.text(best(means.values()))
     names = [name for name, mean in means.items() if column.text(mean) == text]
-    return f"{title}: {'all alike' if len(names) == len(groups) else ' and '.join(names)}, {text}{of}."
+    return f"{title}: {'all alike' if 1 < len(names) == len(groups) else ' and '.join(names)}, {text}{of}."

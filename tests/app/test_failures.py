@@ -1,6 +1,7 @@
 """A run that did not do its work says so; one that lost some clients goes on and names them."""
 
 import logging
+import shlex
 
 import pytest
 import yaml
@@ -185,9 +186,12 @@ def interrupted(monkeypatch):
 
 def test_an_interrupted_run_says_how_to_go_on(interrupted, cli, tmp_path):
     interrupted(3)
-    status, _, complaint = cli(*merged("hydra.run.dir=run", "checkpoint.every=2"))
+    given = merged("hydra.run.dir=run", "checkpoint.every=2", "task.clients=5")
+    status, _, complaint = cli(*given)
     assert status == 130
-    assert complaint == f"fedslice: interrupted; resume={tmp_path / 'run'} goes on after its newest checkpoint\n"
+    ours = shlex.join(text for text in given if not text.startswith("hydra."))
+    command = f"python -m app {ours} resume={tmp_path / 'run'}"
+    assert complaint == f"fedslice: interrupted; {command} goes on after its newest checkpoint\n"
 
 
 def test_an_interrupted_run_without_a_checkpoint_says_so(interrupted, cli, tmp_path):

@@ -102,8 +102,13 @@ def test_two_runs_side_by_side_on_one_page_that_loads_nothing(runs, capsys):
 
 
 def test_what_cannot_be_looked_at_is_one_line(tmp_path, capsys):
-    texts = play(tmp_path / "s", "task=synthetic", "rounds=1").folder
-    for path, said in ((texts, "synthetic has no images to look at"), (tmp_path, "not a finished run")):
+    texts, broken_off = (play(tmp_path / task, f"task={task}", "rounds=1").folder for task in ("synthetic", "digits"))
+    (broken_off / "model.safetensors").unlink()
+    for path, said in (
+        (texts, "synthetic has no images to look at"),
+        (tmp_path, "not a finished run; it has no config.yaml"),
+        (broken_off, "not a finished run; it has no model.safetensors"),
+    ):
         assert main([str(path)]) == 2
         complaint = capsys.readouterr().err
         assert said in complaint

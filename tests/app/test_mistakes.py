@@ -69,7 +69,7 @@ MISTAKES = {
     "value for a part of the task": (["task.partition=7"], ["task.partition=7"]),
     "half a list": (["strategy.order=[1"], ["strategy.order=[1"]),
     "no equals sign": (["rounds"], ["rounds"]),
-    "nothing to resume": (["resume=/no/such/run"], ["resume=/no/such/run", "no checkpoint"]),
+    "nothing to resume": (["resume=/no/such/run"], ["resume=/no/such/run", "no such file or folder"]),
     "no virtual nodes": (["runtime=simulation", "runtime.nodes=0"], ["runtime.nodes=0", "1"]),
 }
 

@@ -196,16 +196,32 @@ def Net(num_classes):
 """
 
 
+@pytest.mark.parametrize("wrong", [".", "checkpoints"])
+def test_a_folder_that_is_no_run_is_refused(half, tmp_path, wrong):
+    (tmp_path / "checkpoints").mkdir()
+    folder = half / "checkpoints" if wrong == "checkpoints" else tmp_path
+    missing = folder / "checkpoints" / "round-*.safetensors"
+    with pytest.raises(ConfigError) as caught:
+        play(tmp_path / "run", *STRATEGIES["fedpart"], "rounds=6", f"resume='{folder}'")
+    assert str(caught.value) == f"resume={folder}: no {missing}; give a run's directory, or one of its checkpoints"
+
+
+def test_of_many_differences_some_are_named(half, tmp_path):
+    with pytest.raises(ConfigError, match=r"strategy\._target_: .*; and \d+ more\)$") as caught:
+        play(tmp_path, "strategy=sparsyfed", "rounds=6", f"resume='{half}'")
+    assert str(caught.value).count(" then, ") == 6
+
+
 @pytest.mark.parametrize("rounds", [2, 3])
 def test_rounds_already_reached_are_an_error(half, tmp_path, rounds):
-    with pytest.raises(ConfigError, match=f"^rounds={rounds}: must be above 3, which the checkpoint has reached$"):
+    with pytest.raises(ConfigError, match=f"^rounds={rounds}: must be above 3, which the checkpoint has reached; give more$"):
         play(tmp_path, *STRATEGIES["fedpart"], f"rounds={rounds}", f"resume='{half}'")
     assert not list(tmp_path.rglob("rounds.jsonl"))
 
 
 def test_the_command_line_says_it_in_one_line(half, cli):
     status, _, complaint = cli(*merged(*STRATEGIES["fedpart"]), f"resume='{half}'")
-    assert (status, complaint) == (2, "fedslice: rounds=3: must be above 3, which the checkpoint has reached\n")
+    assert (status, complaint) == (2, "fedslice: rounds=3: must be above 3, which the checkpoint has reached; give more\n")
 
 
 def test_killed_and_resumed(tmp_path):
