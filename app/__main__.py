@@ -11,6 +11,7 @@ from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
+from hydra.types import RunMode
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 from safetensors import SafetensorError
@@ -87,18 +88,20 @@ def _of_directory(error: OSError) -> str:
 
 
 def main() -> int:
-    """The exit status, of a sweep the worst.
+    """The exit status, of a sweep the worst; its last line says how its runs are compared.
 
     0 done, 1 a run did not do its work, 2 a configuration cannot run, 130 interrupted.
     """
-    worst = 0
+    worst, sweep = 0, None
     arguments = sys.argv[1:]
 
     @hydra.main(version_base=HYDRA_VERSION_BASE, config_path=str(CONF), config_name="config")
     def job(cfg: DictConfig) -> None:
-        nonlocal worst
+        nonlocal worst, sweep
         LOG.disabled = False  # Hydra's quiet logging silences all loggers that are there, ours too
         worst = max(worst, play(cfg))
+        if HydraConfig.get().mode is RunMode.MULTIRUN:
+            sweep = HydraConfig.get().sweep.dir
 
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises instead of printing a page and exiting
     try:
@@ -107,6 +110,8 @@ def main() -> int:
         else:
             sys.argv[1:] = one_by_one(arguments)
             job()
+            if sweep and not worst:
+                print(f"compare: {shlex.join(['python', '-m', 'app.report', sweep])}")
     except (HydraException, OmegaConfBaseException, ValueError) as error:
         print(f"fedslice: {one_line(error, arguments)}", file=sys.stderr)
         return 2

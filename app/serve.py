@@ -149,7 +149,7 @@ def build_strategy(cfg: DictConfig, task: Task, roster: Roster, done: Checkpoint
     weights = weights_of(model, set(shared(model, cfg.batch_norm)))
     if done is not None:
         if done.round >= cfg.rounds:
-            raise ConfigError(f"rounds={cfg.rounds}: must be above {done.round}, which the checkpoint has reached; give more")
+            raise ConfigError(f"rounds={cfg.rounds}: must be above {done.round}, which the checkpoint has reached")
         weights = done.weights_like(weights, cfg.resume)
     keep_their_own = make(cfg, "objective").queue > 0 or cfg.wire != "lossless"
     cohort: Cohort = make(cfg, "cohort")

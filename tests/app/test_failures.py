@@ -113,7 +113,8 @@ def test_a_sweep_over_strategies_sets_their_keys(tmp_path, cli):
     """Keys that the default strategy does not have, beside the choice of the strategy, in any order."""
     folder = f"hydra.sweep.dir='{tmp_path}'"
     keys = ("strategy.sparsity=0.9", "strategy.dense_layers=[fc]", "strategy=sparsyfed,topk", "client.lr=0.1")
-    assert cli("-m", folder, *keys, *merged("rounds=1"))[0] == 0
+    status, out, _ = cli("-m", folder, *keys, *merged("rounds=1"))
+    assert (status, out.splitlines()[-1]) == (0, f"compare: python -m app.report {tmp_path}")
     runs = sorted(path.name for path in tmp_path.iterdir() if path.is_dir())
     assert runs == ["0-sparsyfed", "1-topk"]
     assert yaml.safe_load((tmp_path / "1-topk" / "config.yaml").read_text())["strategy"]["dense_layers"] == ["fc"]

@@ -214,14 +214,14 @@ def test_of_many_differences_some_are_named(half, tmp_path):
 
 @pytest.mark.parametrize("rounds", [2, 3])
 def test_rounds_already_reached_are_an_error(half, tmp_path, rounds):
-    with pytest.raises(ConfigError, match=f"^rounds={rounds}: must be above 3, which the checkpoint has reached; give more$"):
+    with pytest.raises(ConfigError, match=f"^rounds={rounds}: must be above 3, which the checkpoint has reached$"):
         play(tmp_path, *STRATEGIES["fedpart"], f"rounds={rounds}", f"resume='{half}'")
     assert not list(tmp_path.rglob("rounds.jsonl"))
 
 
 def test_the_command_line_says_it_in_one_line(half, cli):
     status, _, complaint = cli(*merged(*STRATEGIES["fedpart"]), f"resume='{half}'")
-    assert (status, complaint) == (2, "fedslice: rounds=3: must be above 3, which the checkpoint has reached; give more\n")
+    assert (status, complaint) == (2, "fedslice: rounds=3: must be above 3, which the checkpoint has reached\n")
 
 
 def test_killed_and_resumed(tmp_path):
