@@ -4,6 +4,7 @@ import logging
 import secrets
 import time
 from pathlib import Path
+from typing import Any
 
 import torch
 from flwr.app import ArrayRecord, RecordDict
@@ -45,8 +46,7 @@ def serve(cfg: DictConfig, grid: Grid, run_dir: Path, runtime: str, memory: Reco
     devices = runtime == "deployment"
     roster: Roster = DeviceRoster() if devices else SimulatedRoster(task.clients)
     strategy = build_strategy(cfg, task, roster, done)
-    split = None if devices else task.split_statistics()
-    test = task.test_examples()  # what the data forbid shows before any file is written
+    split, test = _read_data(task, devices)  # what the data forbid shows before any file is written
     steps = steps_before(Path(cfg.resume), done.round) if done else ""
     record = RunRecord(run_dir, cfg, runtime, done.rows if done else (), steps)
     if split is not None:
@@ -70,6 +70,14 @@ def serve(cfg: DictConfig, grid: Grid, run_dir: Path, runtime: str, memory: Reco
     finally:
         watch.close()
     conclude(record, strategy)
+
+
+def _read_data(task: Task, devices: bool) -> tuple[dict[str, Any] | None, Examples]:
+    """How the training data are split, where devices do not have their own, and the test set."""
+    try:
+        return None if devices else task.split_statistics(), task.test_examples()
+    except (OSError, ValueError) as error:
+        raise ConfigError(str(error)) from None
 
 
 class RoundWatch:

@@ -8,7 +8,7 @@ from flwr.serverapp import Grid, ServerApp
 from flwr.superlink.grid.inmemory_grid import InMemoryGrid
 from safetensors import SafetensorError
 
-from app.config import from_run_config
+from app.config import ConfigError, from_run_config
 from app.serve import serve
 from strategies.cohort import RunFailed
 
@@ -16,6 +16,8 @@ app = ServerApp()
 
 ERROR_FILE = "error.txt"
 """Holds the one line that says why a run failed."""
+REFUSED = "No round was played: the configuration, or the data, must be another.\n"
+"""The second line there, for what is wrong with either."""
 
 
 @app.main()
@@ -29,6 +31,6 @@ def main(grid: Grid, context: Context) -> None:
         serve(from_run_config(context.run_config), grid, run_dir, "simulation" if simulated else "deployment")
     except (RunFailed, ValueError, OSError, SafetensorError) as error:
         run_dir.mkdir(parents=True, exist_ok=True)
-        (run_dir / ERROR_FILE).write_text(f"{error}\n")
+        (run_dir / ERROR_FILE).write_text(f"{error}\n{REFUSED if isinstance(error, ConfigError) else ''}")
         print(f"fedslice: {error}", flush=True)
         raise

@@ -9,7 +9,7 @@ from omegaconf import DictConfig
 from app.config import ConfigError, to_yaml
 from app.flower import flwr_run, superlink
 from app.keepsakes import FOLDER, IN_RUN
-from app.server_app import ERROR_FILE
+from app.server_app import ERROR_FILE, REFUSED
 from strategies.cohort import RunFailed
 
 _MOST_NODES = 100
@@ -31,7 +31,7 @@ class SimulationRuntime:
         self.cpus_per_client = cpus_per_client
 
     def run(self, cfg: DictConfig, run_dir: Path) -> None:
-        """Play the run that `cfg` describes; raises RunFailed where it did not do its work."""
+        """Play the run that `cfg` describes; raises RunFailed or, where no round was played, ConfigError."""
         if find_spec("ray") is None:
             raise ConfigError("runtime=simulation: needs Ray; pip install 'fedslice[simulation]', or runtime=inline")
         nodes = self.nodes or min(cfg.task.clients, _MOST_NODES)
@@ -45,6 +45,10 @@ class SimulationRuntime:
                 status = flwr_run(home, run_config, "--federation-config", options)
         error = run_dir / ERROR_FILE
         if error.is_file():
-            raise RunFailed(error.read_text().strip())
+            line = error.read_text()
+            if line.endswith(REFUSED):
+                error.unlink()  # as in any runtime, nothing is left of a run that never was
+                raise ConfigError(line.removesuffix(REFUSED).strip())
+            raise RunFailed(line.strip())
         if status != "finished:completed" or not (run_dir / "summary.json").is_file():
             raise RunFailed(f"Flower's run ended as {status} without a summary; see its output above")

@@ -13,6 +13,7 @@ from app import simulation
 from app.__main__ import main
 from app.config import compose, make
 from app.flower import flwr_run, marked, superlink
+from app.server_app import REFUSED
 from clients.layers import layer_groups
 from clients.wire import dense_nbytes
 from tests.devices import federation, own_digits
@@ -89,7 +90,16 @@ def test_flwr_run_by_hand_equals_inline_and_fails_loudly(tmp_path, home, leaves_
     assert failed == "finished:failed"
     assert run.files == inline.files
     assert {path.name for path in bad.iterdir()} == {"error.txt"}
-    assert (bad / "error.txt").read_text() == "strategy.order=[9]: must list layer groups from 0 to 4\n"
+    assert (bad / "error.txt").read_text() == f"strategy.order=[9]: must list layer groups from 0 to 4\n{REFUSED}"
+
+
+@pytest.mark.slow
+def test_what_the_data_forbid_is_refused_by_the_simulation_too(tmp_path, leaves_nothing):
+    done = shell(command(tmp_path / "run", "task.clients=5000", "runtime=simulation"), tmp_path)
+    assert done.returncode == 2
+    line = "fedslice: task.clients=5000: must be at most 1437, the number of training examples"
+    assert done.stderr.rstrip().splitlines()[-1] == line
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.slow

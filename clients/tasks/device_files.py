@@ -4,7 +4,8 @@ from pathlib import Path
 
 from clients.tasks.image_files import ClassFolders, ImageArrays, ImageFiles, ImageTable, image_files
 from clients.tasks.image_format import ImageFormat
-from clients.tasks.tables import TABLES, files_of_split, open_files
+from clients.tasks.split_files import TABLES, files_of_split
+from clients.tasks.tables import open_files
 from clients.tasks.task import Examples
 
 
@@ -21,7 +22,9 @@ def device_files(path: str, *kinds: str) -> list[Path]:
         for kind in tables:
             files = files or sorted(place.glob(f"*{kind}"))
         if not files:
-            raise ValueError(f"{path}: no {' or '.join(kind[1:] for kind in tables)} file in this folder")
+            tables_named = " or ".join(kind[1:] for kind in tables)
+            alone = "".join(f"; a {kind} file is given by its own path" for kind in kinds if kind not in TABLES)
+            raise ValueError(f"{path}: no {tables_named} file in this folder{alone}")
         return files
     if not place.exists():
         raise ValueError(f"{path}: no such file or folder; give a device's {named} file, or a folder of its files")

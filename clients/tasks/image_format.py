@@ -3,7 +3,7 @@
 import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -31,6 +31,8 @@ class ImageFormat:
     image_column: str = "image"
     label_column: str = "label"
     resize: bool = False
+    class_folders: ClassVar[bool] = True
+    """Whether `decode` takes image files, which lie in a folder for each class."""
 
     def __post_init__(self) -> None:
         if len(self.shape) != 3 or self.shape[0] not in (1, 3) or min(self.shape) < 1:
@@ -58,7 +60,7 @@ class ImageFormat:
         """Checked examples of pixels (n, c, h, w) uint8 and labels (n,); `origin` opens what errors say."""
         if pixels.dtype != np.uint8:
             raise ValueError(f"{origin}: images are {pixels.dtype}, must be uint8")
-        if len(pixels) != len(labels) or labels.ndim != 1:
+        if labels.ndim != 1 or len(pixels) != len(labels):
             raise ValueError(f"{origin}: {len(pixels)} images but labels of shape {labels.shape}")
         if len(pixels) and pixels.max() > self.max_value:
             raise ValueError(f"{origin}: a pixel is {pixels.max()}, must be 0 to {self.max_value}")
@@ -99,7 +101,7 @@ class ImageFormat:
         if image.size != (width, height):
             if not self.resize:
                 is_, must_be = f"{image.width}x{image.height}", f"{width}x{height}"
-                raise ValueError(f"{origin}: is {is_}, must be {must_be}; resize=true scales it")
+                raise ValueError(f"{origin}: is {is_}, must be {must_be}; task.resize=true scales it (task=images)")
             image = image.resize((width, height), Image.Resampling.BILINEAR)
         array = np.asarray(image)  # (h, w) or (h, w, 3)
         return array[None] if channels == 1 else array.transpose(2, 0, 1)

@@ -9,7 +9,7 @@ import wave
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -30,6 +30,8 @@ class LogMel(ImageFormat):
     Clips are cut, or padded with silence, to what the frames need: 98 frames are one second. Arrays, such as those
     of a device's npz, are taken as spectrograms that were made before.
     """
+
+    class_folders: ClassVar[bool] = False  # clips are no image files
 
     def decode(self, encoded: Sequence[Any], origin: Callable[[int], str]) -> np.ndarray:
         """WAV files as one array (n, 1, frames, bands) uint8; `origin` names one by its number."""

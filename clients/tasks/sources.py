@@ -95,11 +95,14 @@ class StoredImages(StoredSource):
 
     def _split(self, split: str) -> ImageFiles:
         place = Path(self.path or "").expanduser()
-        if self.path is not None and image_files(place / split):
+        folders = self.image_format.class_folders
+        if self.path is not None and folders and image_files(place / split):
             return ClassFolders(place / split, self.image_format, f"{self.origin}/{split}")
         if self.path is not None and (place / f"{split}.npz").is_file():
             return ImageArrays(place / f"{split}.npz", self.image_format, f"{self.origin}/{split}.npz")
-        return ImageTable(self.open(split, (".parquet",)), self.image_format, self.origin)
+        others = [f"{split}/CLASS/*.png"] * folders + [f"{split}.npz"]
+        table = self.open(split, (".parquet",), others)
+        return ImageTable(table.dataset, self.image_format, table.origin)
 
     @cached_property
     def _train(self) -> ImageFiles:

@@ -3,9 +3,10 @@
 from abc import ABC
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from pathlib import Path
 
-from clients.tasks.tables import TABLES, check_columns, open_folder, open_hub, with_value
+from clients.tasks.split_files import TABLES, find_split
+from clients.tasks.tables import OpenTable, check_columns, open_files, open_hub, with_value
 
 
 @dataclass(frozen=True)
@@ -40,19 +41,29 @@ class StoredSource(ABC):
     def __post_init__(self) -> None:
         if self.hub is None and self.path is None:
             raise ValueError("task.data=null: give a folder, or task.source.hub=OWNER/NAME")
+        for key, split in (("train_split", self.train_split), ("test_split", self.test_split)):
+            if self.path is not None and set("[+") & set(split):
+                raise ValueError(
+                    f"task.source.{key}={split}: parts and sums of splits are for the hub's data sets alone; "
+                    "with task.data it must be what the files of the split are named by, such as train"
+                )
 
     @property
     def origin(self) -> str:
         """What errors begin with."""
         return str(self.hub) if self.path is None else f"task.data={self.path}"
 
-    def open(self, split: str, kinds: Sequence[str] = TABLES) -> Any:
-        """A split as a `pyarrow.dataset.Dataset`; of a folder, from files of these kinds."""
+    def open(self, split: str, kinds: Sequence[str] = TABLES, others: Sequence[str] = ()) -> OpenTable:
+        """A split's table; of a folder, from files of these kinds. For `others` see `find_split`."""
         if self.path is None:
+            origin = self.origin
             dataset = open_hub(str(self.hub), split, self.hub_folder, self.hub_revision, self.subset)
         else:
-            dataset = open_folder(self.path, split, self.hub, kinds)
-        if self.complete is None:
-            return dataset
-        check_columns(dataset, [self.complete], self.origin)
-        return with_value(dataset, self.complete)
+            files = find_split(self.path, split, self.hub, kinds, others)
+            inner = files[0].relative_to(Path(self.path).expanduser())
+            origin = f"{self.origin}/{inner}" if len(files) == 1 else f"{self.origin}: {split} files"
+            dataset = open_files(files, origin)
+        if self.complete is not None:
+            check_columns(dataset, [self.complete], origin)
+            dataset = with_value(dataset, self.complete)
+        return OpenTable(dataset, origin)

@@ -5,21 +5,17 @@ Local files are read directly: `datasets` would first write a second copy of the
 """
 
 import logging
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from clients.tasks.damage import damaged_file, damaged_table
 from clients.tasks.partition import Table
 from clients.tasks.task import Classes, class_indexes
-
-TABLES = (".parquet", ".csv")
-"""Kinds of files that hold tables; of a folder with both, the first are read."""
 
 
 @contextmanager
@@ -55,35 +51,6 @@ def open_hub(
     return pyarrow.dataset.dataset(loaded.data.table)
 
 
-def open_folder(path: str, split: str, hub: str | None, kinds: Sequence[str] = TABLES) -> Any:
-    """A split in a folder of such files, or in a folder below it (as in a copy of a hub repository)."""
-    folder = Path(path).expanduser()
-    if not folder.is_dir():
-        wrong = "a file, not a folder" if folder.exists() else "no such folder"
-        instead = f", or leave it out to load {hub} from the hub" if hub else ""
-        named = " or ".join(kind.removeprefix(".") for kind in kinds)
-        raise ValueError(f"task.data={path}: {wrong}; give a folder of {named} files{instead}")
-    files = files_of_split(folder, split, kinds=kinds) or files_of_split(folder, split, "*/", kinds)
-    files = files or [file for kind in kinds for file in sorted(folder.glob(f"{split}/*{kind}"))]
-    if not files:
-        named = " or ".join(f"{split}*{kind}" for kind in kinds)
-        raise ValueError(f"task.data={path}: no file {named} in it; its files must be named by split")
-    if len({file.parent for file in files}) > 1:
-        kind = files[0].suffix
-        raise ValueError(f"task.data={path}: {split}*{kind} in more than one folder below it; give one of those")
-    return open_files(files, f"task.data={path}")
-
-
-def files_of_split(folder: Path, split: str, below: str = "", kinds: Sequence[str] = TABLES) -> list[Path]:
-    """The files whose names begin with the split's, or else have it as a word (news-train.parquet)."""
-    for kind in kinds:
-        files = sorted(folder.glob(f"{below}*{kind}"))
-        named = [file for file in files if file.stem.startswith(split)]
-        if found := named or [file for file in files if split in re.split(r"[\W_]+", file.stem)]:
-            return found
-    return []
-
-
 def open_files(files: Sequence[Path], origin: str) -> Any:
     """Several files of one kind with the same columns as one data set; of CSV the first line names the columns."""
     import pyarrow.csv
@@ -102,6 +69,13 @@ def open_files(files: Sequence[Path], origin: str) -> Any:
         return dataset
     except Exception as error:
         raise damaged_file(file, origin, error) from error
+
+
+class OpenTable(NamedTuple):
+    """A `pyarrow.dataset.Dataset`, and what errors about it begin with."""
+
+    dataset: Any
+    origin: str
 
 
 @dataclass(frozen=True)
@@ -152,10 +126,15 @@ def read_columns(dataset: Any, columns: Columns, origin: str, rows: np.ndarray |
 
 
 def _read(dataset: Any, names: list[str], origin: str, rows: np.ndarray | None = None) -> Any:
-    """These columns, checked: Arrow takes text that is no UTF-8, and fails when it is used."""
+    """These columns, checked: Arrow takes text that is no UTF-8, and fails when it is used.
+
+    A data set without any rows is refused, while none of the rows of one may be asked for.
+    """
     try:
         table = dataset.to_table(columns=names) if rows is None else dataset.take(rows, columns=names)
         table.validate(full=True)
     except Exception as error:
         raise damaged_table(dataset, names, origin, error) from error
+    if rows is None and not table.num_rows:
+        raise ValueError(f"{origin}: holds no examples")
     return table

@@ -59,7 +59,10 @@ def _named(labels: np.ndarray, classes: Classes, origin: str) -> np.ndarray:
     found = dict.fromkeys(labels.tolist())
     if isinstance(classes, int):
         names = ",".join(" ".join(str(name).split()) for name in list(found)[:3])
-        raise ValueError(f"{origin}: labels are text, must be integers; or name the classes: classes=[{names},...]")
+        raise ValueError(
+            f"{origin}: labels are text, must be integers; or name the classes: task.classes=[{names},...] "
+            "(task=images, task=texts)"
+        )
     indexes = {name: index for index, name in enumerate(classes)}
     if strangers := [name for name in found if name not in indexes]:
         raise ValueError(f"{origin}: a label is {strangers[0]!r}, must be one of {', '.join(classes)}")

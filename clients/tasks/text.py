@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from clients.tasks import own_model
 from clients.tasks.seeded import seeded
+from clients.tasks.split_files import MissingSplitError
 from clients.tasks.split_task import SplitTask, check_fixed
 from clients.tasks.task import Classes, Examples
 from clients.tasks.texts import StoredTexts, Texts
@@ -82,9 +83,10 @@ class TextTask(SplitTask):
         """The vocabulary of the training split."""
         try:
             texts = self.source.train_texts().texts
-        except ValueError as error:
+        except MissingSplitError as error:
             raise ValueError(
-                f"{error}; without a training split to build the vocabulary from, give task.vocabulary=FILE"
+                f"{error}; without a training split to build the vocabulary from, as on a device, "
+                "give task.vocabulary=FILE"
             ) from error
         return build_vocabulary(texts, self.tokens, self.min_count)
 

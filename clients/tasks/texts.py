@@ -3,15 +3,16 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from clients.tasks.damage import damaged_table
 from clients.tasks.device_files import device_files
 from clients.tasks.partition import Table
+from clients.tasks.split_files import TABLES
 from clients.tasks.stored_source import StoredSource
-from clients.tasks.tables import TABLES, Columns, check_columns, open_files, read_columns, read_table
+from clients.tasks.tables import Columns, OpenTable, check_columns, open_files, read_columns, read_table
 from clients.tasks.task import Classes, class_indexes, count_classes
 
 
@@ -55,49 +56,50 @@ class StoredTexts(StoredSource):
         return count_classes(self.classes)
 
     @cached_property
-    def train(self) -> Any:
+    def train(self) -> OpenTable:
         """The training split, opened once; only the rows that `where` chooses."""
         import pyarrow
         import pyarrow.dataset
 
-        dataset = self.open(self.train_split)
+        dataset, origin = self.open(self.train_split)
         if not self.where:
-            return dataset
-        check_columns(dataset, self.where, self.origin)
+            return OpenTable(dataset, origin)
+        check_columns(dataset, self.where, origin)
         for column, value in self.where.items():
             dataset = dataset.filter(pyarrow.dataset.field(column) == value)
         given = f"task.where={dict(self.where)}"
         try:
             found = dataset.count_rows()
         except pyarrow.ArrowNotImplementedError as error:
-            raise ValueError(f"{given}: {self.origin} holds values of another type there") from error
+            raise ValueError(f"{given}: {origin} holds values of another type there") from error
         except Exception as error:
-            raise damaged_table(dataset, self.where, self.origin, error) from error
+            raise damaged_table(dataset, self.where, origin, error) from error
         if not found:
-            raise ValueError(f"{given}: {self.origin} has no such training row")
-        return dataset
+            raise ValueError(f"{given}: {origin} has no such training row")
+        return OpenTable(dataset, origin)
 
     @cached_property
     def table(self) -> Table:
         """Labels and id columns of the training set."""
-        return read_table(self.train, self.columns, self.origin)
+        return read_table(self.train.dataset, self.columns, self.train.origin)
 
     def train_texts(self, rows: np.ndarray | None = None) -> Texts:
         """These rows of the training set in this order, or all of them."""
-        return self._read(self.train, self.origin, rows)
+        return self._read(self.train, rows)
 
     def test_texts(self) -> Texts:
         """The whole test set."""
-        return self._read(self.open(self.test_split), self.origin, None)
+        return self._read(self.open(self.test_split), None)
 
     def device_texts(self, path: str) -> Texts:
         """All texts in a device's parquet or CSV file or folder of them; errors begin with the path."""
-        return self._read(open_files(device_files(path, *TABLES), path), path, None)
+        return self._read(OpenTable(open_files(device_files(path, *TABLES), path), path), None)
 
-    def _read(self, dataset: Any, origin: str, rows: np.ndarray | None) -> Texts:
+    def _read(self, opened: OpenTable, rows: np.ndarray | None) -> Texts:
         from pyarrow import types
 
-        table = read_columns(dataset, self.columns, origin, rows)
+        origin = opened.origin
+        table = read_columns(opened.dataset, self.columns, origin, rows)
         for column in self.text_columns:
             kind = table.schema.field(column).type
             if not (types.is_string(kind) or types.is_large_string(kind)):

@@ -85,14 +85,16 @@ def test_the_broken_one_of_a_folder_is_named(tmp_path, kind):
             whole[1000:1010] = b"\xff\n\xff,\xff,\xff\xff\xff\xff"
         (tmp_path / f"{name}.{kind}").write_bytes(whole)
     for rows in (None, np.array([5, 700])):
-        with pytest.raises(ValueError, match=rf"^task.data={tmp_path}: train-1.{kind}: not readable as {kind} \("):
+        with pytest.raises(
+            ValueError, match=rf"^task.data={tmp_path}: train files: train-1.{kind}: not readable as {kind} \("
+        ):
             StoredTexts(None, 2, path=str(tmp_path)).train_texts(rows)
 
 
 def test_a_filter_on_a_broken_file_names_it(tmp_path):
     file = tmp_path / "train.parquet"
     pa.parquet.write_table(pa.table({"text": ["one"] * 6, "label": range(6), "part": list("aaabbb")}), file)
-    origins = (f"task.data={tmp_path}: ", "task.where={'part': 'a'}: ")
+    origins = (f"task.data={file}: ", "task.where={'part': 'a'}: ")
     check_mutations(file, lambda: StoredTexts(None, 6, path=str(tmp_path), where={"part": "a"}).train, *origins)
 
 

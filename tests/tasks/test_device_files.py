@@ -1,5 +1,8 @@
 """A device's own files: every accepted form, and one clear line for what does not fit."""
 
+import pickle
+import zipfile
+
 import numpy as np
 import pytest
 import torch
@@ -60,7 +63,13 @@ def test_grey_parquet(tmp_path, write_parquet, digits):
         ({"x": np.zeros((2, 8, 8), np.uint8), "y": [1, -1]}, r"a label is -1, must be 0 to 9"),
         ({"x": np.zeros((2, 8, 8), np.uint8), "y": [1.0, 2.0]}, r"labels are float64, must be integers"),
         ({"x": np.full((2, 8, 8), 255, np.uint8), "y": [1, 2]}, r"a pixel is 255, must be 0 to 16"),
-        ({"x": np.array([{}]), "y": [1]}, r"not readable as npz"),
+        ({"x": np.zeros((2, 8, 8), np.uint8), "y": 1}, r"2 images but labels of shape \(\)"),
+        ({"x": np.zeros((0, 8, 8), np.uint8), "y": []}, r"holds no examples; x has shape \(0, 8, 8\)"),
+        ({"x": np.array([{}]), "y": [1]}, r"not readable as npz \(x holds Python objects, which are not read; "),
+        (
+            {"x": np.zeros((2, 8, 8), np.uint8), "y": np.array(["a", None])},
+            r"not readable as npz \(y holds Python objects, which are not read; ",
+        ),
     ],
 )
 def test_arrays_that_do_not_fit(tmp_path, arrays, message):
@@ -72,11 +81,47 @@ def test_arrays_that_do_not_fit(tmp_path, arrays, message):
     assert "\n" not in str(caught.value)
 
 
+def write_zip(path):
+    """With what is no array in it."""
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("x.npy", "text")
+        archive.writestr("y.npy", "text")
+
+
+def write_long_header(path):
+    """NumPy's own error has a second line, which says how to read it all the same."""
+    wide = np.zeros(1, [(f"column {number:04}", "i4") for number in range(1000)])
+    np.savez(path, x=wide, y=[1])
+
+
+@pytest.mark.parametrize(
+    ("write", "reason"),
+    [
+        (lambda path: path.write_text("some text"), "no archive as numpy.savez writes it, "),
+        (lambda path: path.write_text(""), "no archive as numpy.savez writes it, "),
+        (lambda path: np.save(path.open("wb"), np.zeros(3)), "no archive as numpy.savez writes it, "),
+        (lambda path: pickle.dump({"x": 1}, path.open("wb")), "no archive as numpy.savez writes it, "),
+        (lambda path: np.savez(path, x=np.array([print]), y=[1]), "x holds Python objects, which are not read"),
+        (write_zip, "x is no array"),
+        (write_long_header, "Header info length"),
+    ],
+    ids=["text", "empty", "npy", "pickle", "objects", "zip", "long header"],
+)
+def test_nobody_is_told_to_trust_what_is_no_npz(tmp_path, write, reason):
+    write(tmp_path / "own.npz")
+    with pytest.raises(ValueError) as caught:
+        read_device(str(tmp_path / "own.npz"), GREY)
+    path, _, line = str(caught.value).partition(": ")
+    assert path == f"{tmp_path}/own.npz"
+    assert line.startswith(f"not readable as npz ({reason}")
+    assert not [word for word in ("pickle", "trust", "unsafe", "\n") if word in line]
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [
         ("absent", "no such file or folder"),
-        ("empty", "no parquet file in this folder"),
+        ("empty", r"no parquet file in this folder; a \.npz file is given by its own path"),
         ("notes.txt", r"is a \.txt file, must be \.parquet or \.npz"),
         ("bad.npz", "not readable as npz"),
         ("blank.npz", "not readable as npz"),

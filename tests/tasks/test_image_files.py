@@ -8,6 +8,7 @@ from clients.tasks.device_files import read_device
 from clients.tasks.flower_partition import Natural
 from clients.tasks.image_format import ImageFormat
 from clients.tasks.images import ImageTask
+from clients.tasks.log_mel import LogMel
 from clients.tasks.partition import Iid
 from clients.tasks.sources import StoredImages
 from tests.tasks.conftest import encode
@@ -91,7 +92,7 @@ def test_a_client_for_each_id_in_an_npz_file(tmp_path, colours):
 def test_resizing(tmp_path, colours):
     """One colour stays that colour at any size."""
     write_folders(tmp_path, np.full((1, 20, 50, 3), 77, np.uint8), [0])
-    with pytest.raises(ValueError, match=r"cat/0.png: is 50x20, must be 32x32; resize=true scales it"):
+    with pytest.raises(ValueError, match=r"cat/0.png: is 50x20, must be 32x32; task\.resize=true scales it"):
         read_device(str(tmp_path), FORMAT)
     scaled = read_device(str(tmp_path), ImageFormat((3, 32, 32), ("cat", "dog"), resize=True))
     assert scaled.inputs.unique().tolist() == [77]
@@ -107,7 +108,7 @@ def test_pixels_are_centred_where_no_mean_is_given(tmp_path):
     ("classes", "message"),
     [
         (("cat", "bird"), "a label is 'dog', must be one of cat, bird"),
-        (2, r"labels are text, must be integers; or name the classes: classes=\[cat,dog,...\]"),
+        (2, r"labels are text, must be integers; or name the classes: task\.classes=\[cat,dog,...\]"),
     ],
 )
 def test_folders_that_are_no_classes(tmp_path, colours, classes, message):
@@ -115,6 +116,36 @@ def test_folders_that_are_no_classes(tmp_path, colours, classes, message):
     with pytest.raises(ValueError, match=message) as caught:
         _ = source(tmp_path, ImageFormat((3, 32, 32), classes)).table
     assert str(caught.value).startswith(f"task.data={tmp_path}/train: ")
+
+
+FORMS = r"{0}/CLASS/\*\.png, {0}\.npz or {0}\*\.parquet"
+"""Those that `test_every_form_gives_the_same_examples` shows."""
+
+
+def test_where_a_split_is_missing_every_form_is_named(tmp_path, colours):
+    write_npz(tmp_path / "train.npz", colours[:6])
+    for path, given in ((tmp_path / "train.npz", "a file, .* not read here"), (tmp_path / "absent", "no such folder")):
+        with pytest.raises(ValueError, match=f"^task.data={path}: {given}; .* {FORMS.format('train')} in it"):
+            _ = source(path).table
+    with pytest.raises(ValueError, match=f"^task.data={tmp_path}: no {FORMS.format('test')} in it"):
+        source(tmp_path).test_examples()
+
+
+def test_clips_do_not_lie_in_class_folders(tmp_path, colours):
+    """They are no image files, so that those are not named, and not read either."""
+    write_folders(tmp_path / "train", colours[:6])
+    with pytest.raises(ValueError, match=rf"^task.data={tmp_path}: no train\.npz or train\*\.parquet in it"):
+        _ = source(tmp_path, LogMel((1, 98, 40), 2)).table
+
+
+@pytest.mark.parametrize("key", ["train_split", "test_split"])
+@pytest.mark.parametrize("split", ["train[:80%]", "train+test"])
+def test_parts_and_sums_of_splits_are_for_the_hub(tmp_path, key, split):
+    StoredImages("some/images", FORMAT, **{key: split})
+    with pytest.raises(ValueError) as caught:
+        StoredImages(None, FORMAT, path=str(tmp_path), **{key: split})
+    assert str(caught.value).startswith(f"task.source.{key}={split}: ")
+    assert "for the hub's data sets alone" in str(caught.value)
 
 
 @pytest.mark.parametrize(

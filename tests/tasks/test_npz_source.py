@@ -72,6 +72,7 @@ def test_a_folder_with_one_file_will_do(write, tmp_path):
     [
         ({"split": None}, r"no array split; it has: x, y, speaker, take, keywords"),
         ({"y": None}, r"must have the arrays x .* and y .*; it has: x, speaker"),
+        ({"x": np.zeros((0, 4, 3), np.uint8), "y": np.zeros(0, int)}, r"holds no examples; x has shape \(0, 4, 3\)"),
         ({"y": np.arange(N)}, r"a label is 2, must be 0 to 1"),
         ({"y": np.zeros(3, int)}, r"12 images but labels of shape \(3,\)"),
         ({"x": np.zeros((N, 5, 3), np.uint8)}, r"images have shape \(12, 5, 3\)"),

@@ -109,6 +109,8 @@ def broken(tmp_path, write_parquet, colours):
             file.write_bytes(b"no parquet at all")
         elif kind == "columns":
             write_parquet(file, colours[:1], image_column="image", label=[1])
+        elif kind == "examples":
+            write_parquet(file, colours[:0], label=[])
         elif kind == "labels":
             write_parquet(file, colours[:2], label=[1, 10])
         elif kind == "text":
@@ -127,14 +129,15 @@ def broken(tmp_path, write_parquet, colours):
     [
         (
             "absent",
-            r"no such folder; give a folder of parquet files, or leave it out to load uoft-cs/cifar10",
+            r"no such folder; give a folder with .* train\*\.parquet in it, .* or leave it out to load uoft-cs/cifar10",
         ),
-        ("file", r"a file, not a folder; give a folder"),
-        ("empty", r"no file train\*\.parquet in it"),
+        ("file", r"a file, not a folder, and one file alone is not read here; give a folder"),
+        ("empty", r"no .* train\*\.parquet in it"),
         ("garbage", r"not readable as parquet"),
         ("columns", r"no column img; the columns are: image, label"),
+        ("examples", r"holds no examples"),
         ("labels", r"a label is 10, must be 0 to 9"),
-        ("text", r"labels are text, must be integers; or name the classes: classes=\[cat,"),
+        ("text", r"labels are text, must be integers; or name the classes: task\.classes=\[cat,\.\.\.\]"),
         ("size", r"column img, row 0: is 30x28, must be 32x32"),
         ("image", r"column img, row 0: does not decode as an image"),
     ],
@@ -144,20 +147,31 @@ def test_what_is_wrong_with_a_folder_is_said_in_one_line(kind, message, broken, 
     with pytest.raises(ValueError, match=message) as caught:
         wrong = source(place)
         wrong.train_examples(np.arange(len(wrong.table)))
-    assert str(caught.value).startswith(f"task.data={place}: ")
+    file = "" if kind in ("absent", "file", "empty") else "/train.parquet"
+    assert str(caught.value).startswith(f"task.data={place}{file}: ")
     assert "\n" not in str(caught.value)
+
+
+def test_of_several_files_the_split_is_named(tmp_path, write_parquet, colours):
+    for name in ("train-0", "train-1", "test"):
+        write_parquet(tmp_path / f"{name}.parquet", colours[:1], label=[10])
+    with pytest.raises(ValueError, match=rf"^task\.data={tmp_path}: train files: a label is 10"):
+        _ = source(tmp_path).table
+    with pytest.raises(ValueError, match=rf"^task\.data={tmp_path}/test\.parquet: a label is 10"):
+        source(tmp_path).test_examples()
 
 
 def test_a_folder_without_test_files_says_so_when_they_are_needed(tmp_path, write_parquet, colours):
     write_parquet(tmp_path / "train.parquet", colours[:2], label=[1, 2])
-    with pytest.raises(ValueError, match=r"no file test\*\.parquet in it"):
+    with pytest.raises(ValueError, match=r"no .* test\*\.parquet in it"):
         source(tmp_path).test_examples()
 
 
 def test_the_hub_gives_the_same_as_files(folder, colours, monkeypatch):
     features = datasets.Features({"img": datasets.Image(), "label": datasets.ClassLabel(num_classes=10)})
     cells = [
-        {"bytes": cell["bytes"], "path": None} for cell in source(folder).open("train").to_table()["img"].to_pylist()
+        {"bytes": cell["bytes"], "path": None}
+        for cell in source(folder).open("train").dataset.to_table()["img"].to_pylist()
     ]
     hub = datasets.Dataset.from_dict({"img": cells, "label": list(range(10))}, features=features)
     asked = []

@@ -11,7 +11,7 @@ from clients.layers import layer_groups, layout
 from clients.numpy_client import FederatedClient
 from clients.plan import RoundPlan
 from clients.tasks.partition import Iid
-from clients.tasks.tables import files_of_split
+from clients.tasks.split_files import files_of_split
 from clients.tasks.task import Examples
 from clients.tasks.text import TextTask
 from clients.tasks.texts import StoredTexts
@@ -135,7 +135,7 @@ def test_several_text_columns_are_joined_and_gaps_are_empty(tmp_path, write_tabl
 
 def test_the_hub_gives_the_same_as_files(folder, monkeypatch):
     local = text_task(folder, where={"of": "b"}, clients=1)
-    hub = {split: datasets.Dataset(local.source.open(split).to_table()) for split in ("train", "test")}
+    hub = {split: datasets.Dataset(local.source.open(split).dataset.to_table()) for split in ("train", "test")}
     monkeypatch.setattr(datasets, "load_dataset", lambda *_, split, **__: hub[split])
     remote = text_task(None, where={"of": "b"}, clients=1)
     assert torch.equal(remote.client_examples(0).inputs, local.client_examples(0).inputs)
@@ -179,13 +179,28 @@ def test_a_device_without_vocabulary_or_training_split_is_told(folder, tmp_path)
         text_task(folder).device_examples(str(folder))
     with pytest.raises(ValueError, match=r"no such folder; .* without a training split .* give task\.vocabulary=FILE"):
         text_task(tmp_path / "absent").build_model(0)
+    (folder / "news-train.parquet").unlink()
+    with pytest.raises(ValueError, match=r"no train\*\.parquet or train\*\.csv in it; .* give task\.vocabulary=FILE"):
+        text_task(folder).build_model(0)
+
+
+def test_what_the_vocabulary_cannot_be_built_from_is_not_a_missing_split(folder, tmp_path, write_table, no_hub):
+    """Then another vocabulary would be no remedy."""
+    write_table(tmp_path / "labels" / "train.parquet", text=["a"], label=[2])
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "train.csv").write_text("text,label\na,0\nb\n")
+    for place in (tmp_path / "labels", tmp_path / "broken", folder / "news-train.parquet"):
+        with pytest.raises(ValueError, match=rf"^task\.data={place}") as caught:
+            text_task(place).build_model(0)
+        assert "task.vocabulary" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
     ("columns", "where", "message"),
     [
         ({"text": ["a"], "label": [2]}, None, "a label is 2, must be 0 to 1"),
-        ({"text": ["a"], "label": ["b"]}, None, "labels are text, must be integers"),
+        ({"text": ["a"], "label": ["b"]}, None, r"labels are text, .*task\.classes=\[b,\.\.\.\]"),
+        ({"text": [], "label": []}, None, "holds no examples"),
         ({"text": [3], "label": [1]}, None, "column text holds int64, must be text"),
         ({"words": ["a"], "label": [1]}, None, "no column text; the columns are: words, label"),
         ({"text": ["a"], "label": [1]}, {"of": "b"}, "no column of; the columns are: text, label"),
@@ -197,7 +212,9 @@ def test_what_is_wrong_with_a_file_is_said_in_one_line(tmp_path, write_table, co
     write_table(tmp_path / "train.parquet", **columns)
     with pytest.raises(ValueError, match=message) as caught:
         text_task(tmp_path, where=where, clients=1).client_examples(0)
-    assert f"task.data={tmp_path}" in str(caught.value)
+    given = f"task.where={where}: " if "no column" not in message and where else ""
+    assert str(caught.value).startswith(f"{given}task.data={tmp_path}/train.parquet")
+    assert "task.vocabulary" not in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
@@ -286,7 +303,16 @@ def test_csv_gives_the_same_as_parquet(tmp_path, write_table):
     assert tables.device_texts(str(tmp_path / "csv" / "train.csv")).labels.tolist() == [0, 1, 0]
 
 
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_a_csv_file_without_any_rows(tmp_path, split):
+    (tmp_path / "train.csv").write_text("text,label\na,0\n")
+    (tmp_path / f"{split}.csv").write_text("text,label\n")
+    source = StoredTexts(None, 2, path=str(tmp_path))
+    with pytest.raises(ValueError, match=rf"^task.data={tmp_path}/{split}.csv: holds no examples$"):
+        _ = source.table, source.test_texts()
+
+
 def test_a_csv_file_that_is_none(tmp_path):
     (tmp_path / "train.csv").write_text("text,label\na,0\nb\n")
-    with pytest.raises(ValueError, match=r"^task.data=.*: not readable as csv \(CSV parse error: .*\)$"):
+    with pytest.raises(ValueError, match=r"^task.data=.*/train.csv: not readable as csv \(CSV parse error: .*\)$"):
         _ = StoredTexts(None, 2, path=str(tmp_path)).table
