@@ -14,7 +14,8 @@ $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("fedslice needs Python 3.11 or newer, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[simulation,dev]'
+	@# pip 26 repeats, in a box, that an editable installation is one
+	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --editable '.[simulation,dev]'
 	@touch $@
 
 install: $(STAMP)  ## make the virtual environment
