@@ -3,25 +3,27 @@
 import os
 import shlex
 import sys
-from argparse import Namespace
 from pathlib import Path
 
 import hydra
-from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 from safetensors import SafetensorError
+from yaml import YAMLError  # type: ignore[import-untyped]  # OmegaConf lets it through
 
+from app.arguments import one_by_one, parsed
 from app.checkpoint import newest_first
-from app.config import CONF, HYDRA_VERSION_BASE, ConfigError, check, make, one_line
+from app.choices import CONF, HYDRA_VERSION_BASE
+from app.complaints import one_line
+from app.config import ConfigError, check, make
 from app.console import LOG
 from app.help import help_text
 from app.loggers import check_loggers
 from app.serve import build_strategy
+from app.sweeps import tidy
 from strategies.cohort import RunFailed
 from strategies.roster import SimulatedRoster
 
@@ -54,34 +56,6 @@ def _how_to_go_on(run_dir: Path) -> str:
     return f"interrupted before the first checkpoint (checkpoint.every); {run_dir} cannot be resumed"
 
 
-def _parsed(arguments: list[str]) -> Namespace:
-    """Overrides and Hydra's own options, told apart by its own parser: some options are followed by a value."""
-    return get_args_parser().parse_intermixed_args(arguments)
-
-
-def one_by_one(arguments: list[str]) -> list[str]:
-    """The arguments of a sweep, where keys of a group that is swept over are swept over too.
-
-    Hydra sets other keys before it chooses the group, so that strategy=topk,zerofl strategy.sparsity=0.9 would ask
-    the default strategy for its sparsity.
-    """
-    parsed = _parsed(arguments)
-    if not parsed.multirun:
-        return arguments
-    texts = parsed.overrides
-    overrides = dict(zip(texts, OverridesParser.create().parse_overrides(texts), strict=True))
-    swept = {own.key_or_group for own in overrides.values() if own.is_sweep_override()}
-
-    def spelt(text: str) -> str:
-        own = overrides.get(text)
-        if own is None or own.is_sweep_override() or own.key_or_group.partition(".")[0] not in swept:
-            return text
-        key, _, value = text.partition("=")
-        return f"{key}=choice({value})"
-
-    return [spelt(text) for text in arguments]
-
-
 def _of_directory(error: OSError) -> str:
     """What is wrong with the place that Hydra was to make a run's directory in."""
     return f"{error.filename}: the run's directory cannot be made ({error.strerror}); hydra.run.dir=FOLDER is another"
@@ -105,14 +79,14 @@ def main() -> int:
 
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises instead of printing a page and exiting
     try:
-        if _parsed(arguments).help:
-            print(help_text(_parsed(arguments).overrides))
+        if parsed(arguments).help:
+            print(help_text(parsed(arguments).overrides))
         else:
             sys.argv[1:] = one_by_one(arguments)
             job()
             if sweep and not worst:
                 print(f"compare: {shlex.join(['python', '-m', 'app.report', sweep])}")
-    except (HydraException, OmegaConfBaseException, ValueError) as error:
+    except (HydraException, OmegaConfBaseException, ValueError, YAMLError) as error:
         print(f"fedslice: {one_line(error, arguments)}", file=sys.stderr)
         return 2
     except OSError as error:
@@ -121,6 +95,8 @@ def main() -> int:
     except KeyboardInterrupt as error:
         print(f"fedslice: {error or 'interrupted'}", file=sys.stderr)
         return 130
+    finally:
+        tidy()
     return worst
 
 

@@ -24,6 +24,7 @@ from clients.plan import RoundPlan, SparseTraining
 from clients.sparse import sparsity_of
 from clients.sparse_round import needed_macs
 from clients.tasks.task import Task
+from strategies.answers import planned
 from strategies.fedavg import FedAvgStrategy
 from strategies.roster import SimulatedRoster
 
@@ -52,7 +53,7 @@ def cost_of(cfg: DictConfig) -> Cost:
     up = down = macs = partial_rounds = 0
     sparsity, holds = 0.0, dict.fromkeys(everything, False)
     for server_round in range(1, cfg.rounds + 1):
-        plan = strategy.plan(server_round)
+        plan = planned(strategy, f"plan({server_round})", strategy.plan(server_round))
         trained = names_in(strategy.groups, plan.groups)
         partial = plan.phase == "partial"
         layers = layers_per_example(model, shape, dtype, trained, training.frozen_norm, cached and partial)

@@ -12,7 +12,8 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from app.config import CONF, composed, groups
+from app.choices import CONF, groups
+from app.config import composed
 
 _HEAD = """\
 fedslice: federated learning that trains and sends only a slice of the model, and counts what that costs.
@@ -83,7 +84,8 @@ def _title(file: Path) -> str:
     """The first sentence of the comment that a choice's file opens with."""
     opening = [line.removeprefix("#").strip() for line in file.read_text().splitlines() if line.startswith("#")]
     text = " ".join(line for line in opening if not line.startswith("@package"))
-    return re.split(r"(?<!al)\.\s", text, maxsplit=1)[0].removesuffix(".") + "."
+    first = re.split(r"(?<!al)\.\s", text, maxsplit=1)[0].removesuffix(".")
+    return f"{first}." if first else ""
 
 
 def _inherited(folder: Path, choice: str) -> dict[str, str]:

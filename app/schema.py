@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_type_hints
 
-from hydra.utils import get_class
 from omegaconf import DictConfig, OmegaConf
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import SchemaError
 
+from app.annotations import in_words
 from clients.lossy import Wire
 
 _PASSED = (
@@ -72,17 +72,6 @@ def _referred(root: Any, path: list[str]) -> str:
     return ".".join(path)
 
 
-def check_targets(path: str, node: Any) -> None:
-    """Check every node that names a constructor."""
-    if not isinstance(node, dict):
-        return
-    for name, value in node.items():
-        check_targets(f"{path}.{name}".lstrip("."), value)
-    if "_target_" in node:
-        given = {name: value for name, value in node.items() if not name.startswith("_")}  # _convert_ is Hydra's
-        check_values(path, given, get_class(node["_target_"]))
-
-
 def check_values(path: str, given: Mapping[str, Any], schema: type, others: Sequence[str] = ()) -> None:
     """Check values against the annotations of a class's constructor and of the constructors that it extends.
 
@@ -93,13 +82,15 @@ def check_values(path: str, given: Mapping[str, Any], schema: type, others: Sequ
         if base is not object and (constructor := vars(base).get("__init__")):
             hints = get_type_hints(constructor, include_extras=True)
             annotations.update({name: hints.get(name, Any) for name in inspect.signature(constructor).parameters})
+    unlisted = ("name",) if path == "strategy" else ()  # a title that yaml gives, no setting
     for name in ("self", "args", "kwargs", *(_PASSED if path == "strategy" else ())):
         annotations.pop(name, None)
     for name, value in given.items():
         key = f"{path}.{name}".lstrip(".")
         if name not in annotations:
-            choices = ", ".join([*annotations, *others]) or "no keys"
-            raise ConfigError(f"{key}={value}: no such key; {path or 'the configuration'} has {choices}")
+            choices = ", ".join([*(own for own in annotations if own not in unlisted), *others]) or "no keys"
+            whose = f"{schema.__module__}.{schema.__name__} takes" if path else "the configuration has"
+            raise ConfigError(f"{key}={value}: no such key; {whose} {choices}")
         if not (isinstance(value, dict) and "_target_" in value):
             _check_value(key, value, annotations[name])
 
@@ -111,6 +102,5 @@ def _check_value(key: str, value: Any, annotation: Any) -> None:
         adapter.validate_json(json.dumps(value), strict=True)  # JSON, where a list may stand for a tuple
     except SchemaError:  # a protocol, which only an object can have
         raise ConfigError(f"{key}={value}: must be a section with the _target_ that it constructs") from None
-    except ValidationError as error:
-        wanted = "; or ".join(dict.fromkeys(problem["msg"] for problem in error.errors()))
-        raise ConfigError(f"{key}={value}: {wanted[0].lower()}{wanted[1:]}") from None
+    except ValidationError:
+        raise ConfigError(f"{key}={value}: must be {in_words(annotation)}") from None

@@ -20,6 +20,7 @@ from clients.layers import layer_groups, layout
 from clients.lossy import Wire
 from clients.plan import RoundPlan
 from clients.weights import RunningMean, Weights
+from strategies.answers import like_model, planned
 from strategies.cohort import Cohort, RunFailed
 from strategies.consensus import Consensus
 from strategies.cost import RoundReport
@@ -134,7 +135,8 @@ class FedAvgStrategy(Strategy):
         cohort, everyone = self.cohort, server_round == 1
         nodes = wait_for_nodes(self.roster, grid, cohort.min_clients, cohort.start_timeout, everyone)
         started = time.perf_counter()
-        plan = self.plan(server_round + self.last_round)
+        this_round = server_round + self.last_round
+        plan = planned(self, f"plan({this_round})", self.plan(this_round))
         plan = self._plan = replace(
             plan, wire=self.wire, wire_seed=self.wire_seed, lineage=self.lineage, resumed_after=self.last_round
         )
@@ -199,7 +201,8 @@ class FedAvgStrategy(Strategy):
         self.server_optimizer.restore(state["server_optimizer"])
 
     def _plan_as_sent(self, plan: RoundPlan, partition: int) -> RoundPlan:
-        return replace(self.plan_for(plan, partition), trained=self._trained.get(partition, 0))
+        own = planned(self, f"plan_for(plan, {partition})", self.plan_for(plan, partition))
+        return replace(own, trained=self._trained.get(partition, 0))
 
     # The round's end ---------------------------------------------------------------------------------------
 
@@ -209,8 +212,10 @@ class FedAvgStrategy(Strategy):
         self._trained.update(dict.fromkeys(self.report.completed, self.report.round))
         if accepted >= needed:
             self._failed_in_a_row = 0
-            before, merged = self.weights, self.merge(self._plan, mean.result())
-            self.weights = self.settle(self._plan, self.server_optimizer.step(before, merged))
+            before = self.weights
+            merged = like_model(self, "merge", self.merge(self._plan, mean.result()), before)
+            stepped = self.server_optimizer.step(before, merged)
+            self.weights = like_model(self, "settle", self.settle(self._plan, stepped), before)
             self._account_for_zeros(before)
             moved = [name for name, array in self.weights.items() if array is not before[name]]
             self.downlink.merged(moved, self._plan.round)

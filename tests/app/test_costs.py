@@ -46,7 +46,7 @@ def test_the_command_prints_a_table_and_names_mistakes(capsys):
     assert main(["rounds=6"]) == 0
     assert "bytes up, per client" in capsys.readouterr().out
     assert main(["rounds=0"]) == 2
-    assert capsys.readouterr().err == "fedslice: rounds=0: input should be greater than or equal to 1\n"
+    assert capsys.readouterr().err == "fedslice: rounds=0: must be an integer of at least 1\n"
 
 
 def test_sparse_training_by_hand():

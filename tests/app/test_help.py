@@ -5,7 +5,8 @@ import re
 
 import pytest
 
-from app.config import CONF, compose
+from app.choices import CONF, groups
+from app.config import compose
 from app.console import RunConsole
 
 ROW = {
@@ -30,8 +31,8 @@ def help_of(cli):
 def test_keys_have_their_defaults_and_meanings(help_of):
     lines = help_of()
     assert any(re.fullmatch(r"  seed=0 +keys everything random, together with .*", line) for line in lines)
-    assert any(re.fullmatch(r"  client\.epochs=2", line) for line in lines)
-    assert any(re.fullmatch(r"  strategy\.rounds_per_layer=2 +R/L", line) for line in lines)
+    assert any(re.fullmatch(r"  client\.epochs=2 +passes over .*", line) for line in lines)
+    assert any(re.fullmatch(r"  strategy\.rounds_per_layer=2 +rounds in a row .*", line) for line in lines)
     assert max(map(len, lines)) <= 120
     assert not any("_target_" in line for line in lines)
 
@@ -40,6 +41,21 @@ def test_every_choice_of_every_group_is_there_with_a_word(help_of):
     text = "\n".join(help_of())
     for file in CONF.glob("*/*.yaml"):
         assert re.search(rf"^  [ *] {file.stem}( +\S|\n {{42}}\S)", text, re.MULTILINE), file
+
+
+def test_every_key_of_every_choice_has_a_meaning(help_of):
+    """But for references to other keys, which have theirs."""
+    for group in groups():
+        for choice in groups()[group]:
+            lines = help_of(f"{group}={choice}")
+            keys = lines[lines.index(next(line for line in lines if line.startswith("Keys "))) + 1 :]
+            bare = [row for row, after in zip(keys, [*keys[1:], ""], strict=True) if silent(row, after)]
+            assert bare == [], choice
+
+
+def silent(row, after):
+    """Whether a key stands alone: neither beside its meaning nor above it."""
+    return row.startswith("  ") and row[2] != " " and "${" not in row and "  " not in row.strip() and after[:3] != "   "
 
 
 def test_another_choice_has_other_keys_even_where_some_are_needed(help_of):

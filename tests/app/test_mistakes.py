@@ -67,11 +67,50 @@ MISTAKES = {
     "section taken away": (["~strategy"], ["strategy"]),
     "value for a section": (["client=7"], ["client"]),
     "value for a part of the task": (["task.partition=7"], ["task.partition=7"]),
+    "key without its section": (["strategy=sparsyfed", "sparsity=0.9"], ["sparsity=0.9", "strategy.sparsity"]),
+    "key of another section of the same choices": (["data=/x"], ["data=/x", "task.data"]),
+    "key of another task": (["task.tokens=words"], ["task.tokens=words", "task=digits has", "task=agnews|sogou|texts"]),
+    "key of one of a sweep": (
+        ["-m", "strategy=fedavg,fedpart", "strategy.warmup=3"],
+        ["strategy.warmup=3", "strategy=fedavg has no keys"],
+    ),
+    "new key of another strategy": (
+        ["+strategy.sparsity=0.9"],
+        ["strategy.sparsity=0.9", "strategies.fedpart.FedPartStrategy takes", "warmup"],
+    ),
+    "key that is not there taken away": (["~nonsense"], ["~nonsense", "no such key"]),
+    "option for a choice": (["--strategy=fedavg"], ["--strategy=fedavg", " strategy=fedavg,", "dashes"]),
+    "option for a key": (["--rounds", "3"], ["--rounds", " rounds=3", "--help"]),
+    "misspelt option": (["--config-nme=x"], ["--config-nme=x", "--help", "--hydra-help"]),
+    "option without its value": (["--cfg"], ["--cfg", "--help"]),
+    "two words": (["strategy", "fedavg"], ["strategy: ", " strategy=fedavg", "--help"]),
+    "a word": (["help"], ["help: ", "KEY=VALUE", "--help"]),
+    "spaces around the sign": (["strategy = fedavg"], ["strategy = fedavg", " strategy=fedavg,", "spaces"]),
+    "a space in the key": (["task data=/x"], ["task data=/x", "KEY=VALUE"]),
+    "no key": (["=3"], ["=3: ", "KEY=VALUE"]),
+    "a list that the shell split": (
+        ["task.shape=[3,", "16,", "16]"],
+        ["task.shape=[3,: ", "quote", "'task.shape=[1, 2]'"],
+    ),
+    "a quote in a value": (["task.data=/it's"], ["task.data=/it's: ", """'task.data="VALUE"'"""]),
+    "parentheses in a value": (["task.data=(x)"], ["task.data=(x): ", """'task.data="VALUE"'"""]),
+    "choice added": (["+strategy=fedavg"], ["+strategy=fedavg: ", "there already: strategy=fedavg"]),
+    "choice added by force": (["++strategy=fedavg"], ["++strategy=fedavg: ", "there already: strategy=fedavg"]),
+    "key added": (["+rounds=3"], ["+rounds=3: ", "there already: rounds=3"]),
+    "several choices without -m": (["strategy=fedavg,sparsyfed"], ["strategy=fedavg,sparsyfed: ", "add -m"]),
+    "several values without -m": (["seed=0,1"], ["seed=0,1: ", "add -m", "seed=[0,1]"]),
+    "number for a choice": (["strategy=3"], ["strategy=3: must be one of fedavg"]),
+    "text in a list": (["strategy.order=[a]"], ["strategy.order=['a']: must be sequential", "a list of integers"]),
+    "logger that is no list": (["loggers=csv"], ["loggers=csv: must be a list of csv, tensorboard"]),
+    "names for lists of names": (["groups=[a]"], ["groups=['a']: must be a list of lists of texts or null"]),
+    "seed out of range": (["seed=4294967296"], ["seed=4294967296: must be an integer", "below 4294967296"]),
     "half a list": (["strategy.order=[1"], ["strategy.order=[1"]),
     "no equals sign": (["rounds"], ["rounds"]),
     "nothing to resume": (["resume=/no/such/run"], ["resume=/no/such/run", "no such file or folder"]),
     "no virtual nodes": (["runtime=simulation", "runtime.nodes=0"], ["runtime.nodes=0", "1"]),
 }
+FOREIGN = ("LexerNoViable", "EOF", "viable", "hydra.cc", "Error", "usage:", "nput should")
+"""Words of the libraries beneath."""
 
 
 @pytest.mark.parametrize(("overrides", "says"), MISTAKES.values(), ids=MISTAKES)
@@ -79,6 +118,7 @@ def test_a_mistake_is_one_line(overrides, says, cli, files_left):
     status, out, complaint = cli(*overrides)
     assert complaint.count("\n") == 1, complaint
     assert complaint.startswith("fedslice: ")
+    assert [word for word in FOREIGN if word in complaint] == [], complaint
     assert [word for word in says if word not in complaint] == [], complaint
     assert (status, out, files_left()) == (2, "", [])
 
@@ -93,7 +133,10 @@ def test_a_partitions_key_is_named_as_it_is_set(cli):
 def test_the_keys_are_those_of_the_strategy_that_was_asked_for(cli):
     """FedAvg has none; the default strategy, FedPart, has this one."""
     _, _, complaint = cli("strategy=fedavg", "strategy.warmup=3")
-    assert complaint == "fedslice: strategy.warmup: no such key; strategy has no keys\n"
+    assert complaint == (
+        "fedslice: strategy.warmup=3: no such key; strategy=fedavg has no keys; "
+        "strategy=fedpart|fedpart_sparsyfed has it\n"
+    )
 
 
 def test_the_nearest_key_is_named(cli):
@@ -140,7 +183,7 @@ def test_the_same_line_for_a_flower_run(override):
 
 def test_the_line_does_not_depend_on_what_came_before():
     for _ in range(2):
-        with pytest.raises(ConfigError, match=r"^strategy\.warmap: no such key; strategy has "):
+        with pytest.raises(ConfigError, match=r"^strategy\.warmap=2: no such key; strategy=fedpart has "):
             compose(["strategy.warmap=2"])
 
 
@@ -149,3 +192,11 @@ def test_another_process_says_the_same(tmp_path):
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "fedslice: strategy.order=[9]: must list layer groups from 0 to 4\n"
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize("mistake", ["task.data=/nowhere", "strategy.warmap=3"])
+def test_a_sweep_that_played_nothing_leaves_no_files(mistake, cli, files_left):
+    """Found by the run, and by Hydra before it."""
+    status, _, complaint = cli("-m", mistake, "seed=0,1")
+    assert (status, files_left()) == (2, [])
+    assert {line.split(": ")[1] for line in complaint.splitlines()} == {mistake}

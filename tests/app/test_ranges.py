@@ -8,7 +8,8 @@ import math
 
 from omegaconf import OmegaConf
 
-from app.config import ConfigError, check, compose, groups, make
+from app.choices import groups
+from app.config import ConfigError, check, compose, make
 from app.serve import build_strategy
 from strategies.roster import SimulatedRoster
 
