@@ -92,4 +92,4 @@ def test_a_missing_package_names_the_extra(name, monkeypatch):
 def test_an_unknown_logger_names_the_choices(cli, files_left):
     status, _, complaint = cli("loggers=[tensorbord]")
     assert (status, complaint.count("\n"), files_left()) == (2, 1, [])
-    assert "'csv', 'tensorboard', 'mlflow' or 'wandb'" in complaint
+    assert "must be a list of csv, tensorboard, mlflow or wandb" in complaint
