@@ -3,6 +3,7 @@
 import re
 from importlib import import_module
 from importlib.util import find_spec
+from inspect import Parameter, signature
 from pathlib import Path
 from traceback import extract_tb
 from types import ModuleType
@@ -50,9 +51,14 @@ def check_named(section: str, node: dict[str, Any]) -> None:
 
 
 def check_kind(target: Any, base: type) -> None:
-    """Check that this dotted name is a class of that kind."""
-    if not issubclass(target_class(target), base):
+    """Check that this dotted name is a class of that kind, which can be made with all that the kind is made with."""
+    found = target_class(target)
+    if not issubclass(found, base):
         raise ConfigError(f"{_named(target)}, which is no {base.__name__}")
+    takes = signature(found).parameters
+    everything = any(taken.kind is Parameter.VAR_KEYWORD for taken in takes.values())
+    if not everything and not takes.keys() >= signature(base).parameters.keys():
+        raise ConfigError(f"{_named(target)}, whose __init__ must take **kwargs too, for super().__init__")
 
 
 def in_project(file: Any) -> str:

@@ -35,6 +35,10 @@ WRONG = {
     "a class that is no strategy": (
         NAMED, GOOD, "conf/strategy/oops.yaml names oops.OopsStrategy, which is no FedAvgStrategy"
     ),
+    "a constructor that is not given on": (
+        NAMED, f"{HEAD}    def __init__(self, width=1):\n        super().__init__()\n",
+        "conf/strategy/oops.yaml names oops.OopsStrategy, whose __init__ must take **kwargs too, for super().__init__",
+    ),
     "no _target_": (
         "class: oops.OopsStrategy\n", GOOD,
         "conf/strategy/oops.yaml: needs _target_, the class that it describes (_target_: package.module.Class)",
