@@ -15,6 +15,7 @@ from safetensors import SafetensorError
 from yaml import YAMLError  # type: ignore[import-untyped]  # OmegaConf lets it through
 
 from app.arguments import one_by_one, parsed
+from app.building import build_strategy
 from app.checkpoint import newest_first
 from app.choices import CONF, HYDRA_VERSION_BASE
 from app.complaints import one_line
@@ -22,7 +23,6 @@ from app.config import ConfigError, check, make
 from app.console import LOG
 from app.help import help_text
 from app.loggers import check_loggers
-from app.serve import build_strategy
 from app.sweeps import tidy
 from strategies.cohort import RunFailed
 from strategies.roster import SimulatedRoster
@@ -66,26 +66,14 @@ def main() -> int:
 
     0 done, 1 a run did not do its work, 2 a configuration cannot run, 130 interrupted.
     """
-    worst, sweep = 0, None
     arguments = sys.argv[1:]
-
-    @hydra.main(version_base=HYDRA_VERSION_BASE, config_path=str(CONF), config_name="config")
-    def job(cfg: DictConfig) -> None:
-        nonlocal worst, sweep
-        LOG.disabled = False  # Hydra's quiet logging silences all loggers that are there, ours too
-        worst = max(worst, play(cfg))
-        if HydraConfig.get().mode is RunMode.MULTIRUN:
-            sweep = HydraConfig.get().sweep.dir
-
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises instead of printing a page and exiting
     try:
         if parsed(arguments).help:
             print(help_text(parsed(arguments).overrides))
-        else:
-            sys.argv[1:] = one_by_one(arguments)
-            job()
-            if sweep and not worst:
-                print(f"compare: {shlex.join(['python', '-m', 'app.report', sweep])}")
+            return 0
+        sys.argv[1:] = one_by_one(arguments)
+        return _play_all()
     except (HydraException, OmegaConfBaseException, ValueError, YAMLError) as error:
         print(f"fedslice: {one_line(error, arguments)}", file=sys.stderr)
         return 2
@@ -97,6 +85,23 @@ def main() -> int:
         return 130
     finally:
         tidy()
+
+
+def _play_all() -> int:
+    """Play the run, or the runs of a sweep, that the command line asks for; the worst exit status."""
+    worst, sweep = 0, None
+
+    @hydra.main(version_base=HYDRA_VERSION_BASE, config_path=str(CONF), config_name="config")
+    def job(cfg: DictConfig) -> None:
+        nonlocal worst, sweep
+        LOG.disabled = False  # Hydra's quiet logging silences all loggers that are there, ours too
+        worst = max(worst, play(cfg))
+        if HydraConfig.get().mode is RunMode.MULTIRUN:
+            sweep = HydraConfig.get().sweep.dir
+
+    job()
+    if sweep and not worst:
+        print(f"compare: {shlex.join(['python', '-m', 'app.report', sweep])}")
     return worst
 
 

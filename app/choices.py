@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig, OmegaConf, open_dict
@@ -31,8 +32,7 @@ def groups() -> dict[str, list[str]]:
 @cache
 def sections() -> list[str]:
     """The keys at the root of the configuration under which others stand."""
-    root = OmegaConf.to_container(OmegaConf.load(CONF / "config.yaml"))
-    assert isinstance(root, dict)
+    root: Any = OmegaConf.to_container(OmegaConf.load(CONF / "config.yaml"))
     own = [str(name) for name, node in root.items() if isinstance(node, dict) and name != "hydra"]
     return sorted({*own, *(name for name in groups() if not overlays(name))})
 

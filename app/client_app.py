@@ -45,11 +45,8 @@ class Site:
 def train(message: Message, context: Context) -> Message:
     """Train as the message says, on the data of the client that it names or on the device's own."""
 
-    def site() -> Site:
-        return _site(str(context.run_config.get("cfg-yaml", "")), str(context.run_config.get("overrides", "")))
-
     def client_for(order: Order) -> FederatedClient:
-        here = site()
+        here = _site_of(context)
         if path := context.node_config.get("data-path"):
             examples = here.task.device_examples(str(path))
         else:
@@ -72,10 +69,16 @@ def train(message: Message, context: Context) -> Message:
         folder = os.environ.get(FOLDER)
         if not order.plan.lineage or not folder or not context.run_id:  # inline, the checkpoint holds it
             return nullcontext()
-        keepsakes = Keepsakes(Path(folder), order.plan, order.partition, context.run_id, site().checkpoint_every)
+        keepsakes = Keepsakes(
+            Path(folder), order.plan, order.partition, context.run_id, _site_of(context).checkpoint_every
+        )
         return keepsakes.around(context.state)
 
     return train_reply(message, Memory(context.state), client_for, kept)
+
+
+def _site_of(context: Context) -> Site:
+    return _site(str(context.run_config.get("cfg-yaml", "")), str(context.run_config.get("overrides", "")))
 
 
 def _own_sparsity(value: Any) -> float | None:

@@ -15,8 +15,8 @@ from omegaconf import DictConfig
 from rich.console import Console
 from rich.table import Table as RichTable
 
+from app.building import build_strategy
 from app.config import compose, make
-from app.serve import build_strategy
 from app.units import macs, percent, size
 from clients.layers import names_in
 from clients.macs import layers_per_example, macs_per_example

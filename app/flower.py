@@ -121,8 +121,7 @@ def flwr_run(home: Path, run_config: Mapping[str, Any], *options: str) -> str:
     command = ["flwr", "run", str(ROOT), _CONNECTION, "--stream", "--run-config", str(file), *options]
     run_id, text = None, ""
     with subprocess.Popen(command, env=environment(home), stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
+        for line in process.stdout or ():
             text = line.decode(errors="replace")
             print(text, end="", flush=True)
             if found := re.search(r"Successfully started run (\d+)", text):

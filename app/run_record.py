@@ -4,6 +4,7 @@ import json
 import math
 import platform
 from collections.abc import Sequence
+from hashlib import sha256
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from app.files import append_line, whole, write_text
 from app.mismatch import STEPS_FILE, step_ratios
 from app.report import write_report
 from clients.peak import peak_memory_mb
-from clients.weights import Weights, fingerprint
+from clients.weights import Weights
 from strategies.cost import RoundReport
 
 Row = dict[str, Any]
@@ -62,11 +63,17 @@ class RunRecord:
 
     def add(self, report: RoundReport, accuracy: float | None, loss: float | None, seconds: float) -> Row:
         """Append a round and flush it to the disk."""
+        row = self._row(report, accuracy, loss, seconds)
+        append_line(self.run_dir / "rounds.jsonl", json.dumps(row))
+        self.rows.append(row)
+        return row
+
+    def _row(self, report: RoundReport, accuracy: float | None, loss: float | None, seconds: float) -> Row:
+        """A line of rounds.jsonl."""
         before = self.rows[-1] if self.rows else {"bytes_down_total": 0, "bytes_up_total": 0}
-        initial = report.round == 0
-        row: Row = {
+        return {
             "round": report.round,
-            "phase": None if initial else report.phase,
+            "phase": report.phase if report.round else None,
             "groups": list(report.groups),
             "accuracy": accuracy,
             "loss": loss if loss is not None and math.isfinite(loss) else None,  # JSON has no NaN
@@ -91,9 +98,6 @@ class RunRecord:
             "memory_server_mb": _rounded(peak_memory_mb()),
             "memory_client_mb": _rounded(report.memory_client),
         }
-        append_line(self.run_dir / "rounds.jsonl", json.dumps(row))
-        self.rows.append(row)
-        return row
 
     def finish(self, weights: Weights, effective: Weights) -> dict[str, Any]:
         """Write the model, the report and, last of all, the summary: whoever finds it has everything.
@@ -104,8 +108,8 @@ class RunRecord:
         for name, arrays in files.items():
             with whole(self.run_dir / name) as beside:
                 save_file(dict(arrays), beside)
-        results = {**self._results(), **step_ratios(self.run_dir)}
-        summary = {**self._identity(), **results, "model_sha256": fingerprint(weights)}
+        results, model = {**self._results(), **step_ratios(self.run_dir)}, self.run_dir / "model.safetensors"
+        summary = {**self._identity(), **results, "model_sha256": sha256(model.read_bytes()).hexdigest()}
         write_report([self.run_dir], self.run_dir / REPORT, summary)
         write_text(self.run_dir / "summary.json", json.dumps(summary, indent=2) + "\n")
         return summary

@@ -1,7 +1,6 @@
-"""Playing a run over any grid: build it from its configuration, evaluate and record each round, conclude."""
+"""Playing a run over any grid: begin it, evaluate and record each round, conclude."""
 
 import logging
-import secrets
 import time
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,10 @@ from flwr.serverapp import Grid
 from omegaconf import DictConfig
 
 from app import checkpoint
+from app.building import build_strategy
 from app.checkpoint import Checkpoint
 from app.config import ConfigError, make, plain
-from app.console import RunConsole, closing_line
+from app.console import LOG, RunConsole, closing_line
 from app.grids import StreamingGrid
 from app.keepsakes import carry_keepsakes
 from app.loggers import check_loggers, open_loggers
@@ -22,12 +22,11 @@ from app.mismatch import add_steps, steps_before
 from app.recall import recall
 from app.run_record import REPORT, RunRecord
 from clients.evaluation import evaluate
+from clients.macs import not_counted
 from clients.memory import own_of_clients
-from clients.numpy_client import shared
-from clients.sparse_layers import prunable
 from clients.tasks.task import Examples, Task
-from clients.weights import load_weights, not_finite, weights_of
-from strategies.cohort import Cohort, RunFailed
+from clients.weights import load_weights, not_finite
+from strategies.cohort import RunFailed
 from strategies.cost import RoundReport
 from strategies.fedavg import FedAvgStrategy
 from strategies.roster import DeviceRoster, Roster, SimulatedRoster
@@ -47,12 +46,7 @@ def serve(cfg: DictConfig, grid: Grid, run_dir: Path, runtime: str, memory: Reco
     roster: Roster = DeviceRoster() if devices else SimulatedRoster(task.clients)
     strategy = build_strategy(cfg, task, roster, done)
     split, test = _read_data(task, devices)  # what the data forbid shows before any file is written
-    steps = steps_before(Path(cfg.resume), done.round) if done else ""
-    record = RunRecord(run_dir, cfg, runtime, done.rows if done else (), steps)
-    if split is not None:
-        record.save_split(split)
-    if done is not None:
-        carry_keepsakes(Path(cfg.resume), run_dir)
+    record = _begin(cfg, run_dir, runtime, split, done)
     watch = RoundWatch(cfg, task, strategy, record, test, memory)
     try:
         if done is not None:
@@ -70,6 +64,19 @@ def serve(cfg: DictConfig, grid: Grid, run_dir: Path, runtime: str, memory: Reco
     finally:
         watch.close()
     conclude(record, strategy)
+
+
+def _begin(
+    cfg: DictConfig, run_dir: Path, runtime: str, split: dict[str, Any] | None, done: Checkpoint | None
+) -> RunRecord:
+    """The record of a run that begins, with what is known of it already, or of one that goes on."""
+    steps = steps_before(Path(cfg.resume), done.round) if done else ""
+    record = RunRecord(run_dir, cfg, runtime, done.rows if done else (), steps)
+    if split is not None:
+        record.save_split(split)
+    if done is not None:
+        carry_keepsakes(Path(cfg.resume), run_dir)
+    return record
 
 
 def _read_data(task: Task, devices: bool) -> tuple[dict[str, Any] | None, Examples]:
@@ -96,6 +103,9 @@ class RoundWatch:
         self._memory = memory
         self._model = task.build_model(cfg.seed).to(memory_format=torch.channels_last)
         self._loggers = open_loggers(cfg.loggers, record.run_dir, plain(cfg), record.rows)
+        if unknown := not_counted(self._model):
+            LOG.warning("multiply-accumulates leave out %s: convolutions, linear layers and attention are counted",
+                        ", ".join(unknown))  # fmt: skip
         self.console = RunConsole(cfg.rounds)  # last, for whoever began it must close it
         self._clock = time.perf_counter()
 
@@ -146,42 +156,3 @@ def conclude(record: RunRecord, strategy: FedAvgStrategy) -> None:
         raise RunFailed(f"the final model is not finite: NaN or infinity in {strange}")
     summary = record.finish(strategy.weights, strategy.effective())
     print(closing_line(summary), f"report: {record.run_dir / REPORT}", sep="\n", flush=True)
-
-
-def build_strategy(cfg: DictConfig, task: Task, roster: Roster, done: Checkpoint | None = None) -> FedAvgStrategy:
-    """The strategy that the configuration names, with the initial model or a checkpoint's."""
-    try:
-        model = task.build_model(cfg.seed)
-    except ValueError as error:  # a model of one's own is looked at when it is there
-        raise ConfigError(str(error)) from None
-    weights = weights_of(model, set(shared(model, cfg.batch_norm)))
-    if done is not None:
-        if done.round >= cfg.rounds:
-            raise ConfigError(f"rounds={cfg.rounds}: must be above {done.round}, which the checkpoint has reached")
-        weights = done.weights_like(weights, cfg.resume)
-    keep_their_own = make(cfg, "objective").queue > 0 or cfg.wire != "lossless"
-    cohort: Cohort = make(cfg, "cohort")
-    if isinstance(roster, SimulatedRoster) and cohort.min_clients > roster.clients:
-        raise ConfigError(f"cohort.min_clients={cohort.min_clients}: must be at most {roster.clients}, task.clients")
-    strategy: FedAvgStrategy = make(
-        cfg, "strategy", weights=weights, roster=roster, cohort=cohort,
-        learning_rate=cfg.client.lr, final_learning_rate=cfg.client.final_lr, rounds=cfg.rounds,
-        last_round=done.round if done else 0,
-        downlink=cfg.downlink,
-        groups=plain(cfg.groups),
-        diagnostics=cfg.diagnostics,
-        wire=cfg.wire,
-        wire_seed=cfg.seed,
-        lineage=secrets.token_hex(8) if keep_their_own else "",
-        server_optimizer=make(cfg, "server_optimizer"),
-        prunable=prunable(model),
-    )  # fmt: skip
-    tied = [name for name in prunable(model) if name not in weights]
-    if tied and strategy.plan(strategy.last_round + 1).sparse is not None:
-        raise ConfigError(
-            f"task.model={cfg.task.model}: {tied[0]} is another layer's weight too; sparse strategies need "
-            "a model whose layers have weights of their own"
-        )
-    if done is not None:
-        strategy.restore(done.strategy)
-    return strategy

@@ -58,16 +58,16 @@ class Workers:
 
     def replies(self, context: Context, wanted: Collection[str]) -> list[Message]:
         """See `Player.replies`; after a moment's waiting where there are none."""
-        busy = {worker.connection: at for at, worker in enumerate(self._workers) if worker.message is not None}
+        busy = {worker.connection: (at, worker.message) for at, worker in enumerate(self._workers) if worker.message}
         found = []
         for connection in wait(list(busy), _PATIENCE) if busy else ():
-            worker = self._workers[at := busy[connection]]  # type: ignore[index]
-            assert worker.message is not None
+            at, message = busy[connection]  # type: ignore[index]
+            worker = self._workers[at]
             try:
                 reply, changes = pickle.loads(worker.connection.recv_bytes())
             except (EOFError, OSError):
                 reason = "the process that played this client died"
-                reply, changes = Message(Error(ErrorCode.CLIENT_APP_CRASHED, reason), reply_to=worker.message), {}
+                reply, changes = Message(Error(ErrorCode.CLIENT_APP_CRASHED, reason), reply_to=message), {}
                 self._workers[at] = self._start()
             worker.message = None
             if reply.metadata.reply_to_message_id in wanted:

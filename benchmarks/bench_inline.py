@@ -26,10 +26,10 @@ from flwr.app import ArrayRecord, ConfigRecord
 from torch.nn import functional as F
 
 from app import client_app
+from app.building import build_strategy
 from app.config import compose, make, to_yaml
 from app.grids import InlineGrid
 from app.players import Here
-from app.serve import build_strategy
 from app.workers import Workers
 from clients import adapter
 from clients.peak import peak_memory_mb
@@ -66,7 +66,8 @@ class Federation:
         self.rounds += 1
         orders = self.strategy.configure_train(self.rounds, ArrayRecord(), ConfigRecord(), self.grid)
         self.strategy.aggregate_train(self.rounds, self.grid.send_and_receive(orders, timeout=3600))
-        assert not self.strategy.report.failed, self.strategy.report.failed
+        if failed := self.strategy.report.failed:
+            sys.exit(f"round {self.rounds}: {failed}")
 
     def floor(self) -> None:
         """The training of the last round's clients alone."""
@@ -144,7 +145,8 @@ def two_workers(rounds: int = 5) -> None:
     with federation(*A, even) as one, federation(*A, even, workers=2) as two:
         pairs = [(seconds(two.round, time.perf_counter), seconds(one.round, time.perf_counter)) for _ in range(rounds)]
         same = all((two.strategy.weights[name] == array).all() for name, array in one.strategy.weights.items())
-    assert same, "two workers gave another model than one"
+    if not same:
+        sys.exit("two workers gave another model than one")
     print(f"workers  {median(two / one for two, one in pairs):.3f} x the wall time of one; the same model, bit for bit")
 
 

@@ -47,7 +47,8 @@ def compare(name: str, case: tuple[str, ...], nodes: tuple[int, ...]) -> None:
         for count in nodes:
             where = Path(folder) / str(count)
             simulated, model = play(where, workers, *case, "runtime=simulation", f"runtime.nodes={count}")
-            assert model == floor, "the simulation gave another model than the inline runtime"
+            if model != floor:
+                sys.exit("the simulation gave another model than the inline runtime")
             beyond = (simulated - inline) / clients * 1e3
             print(
                 f"{name}  simulation, {count} nodes: {simulated / clients * 1e3:.1f} ms a client, {beyond:.1f} beyond"

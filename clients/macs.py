@@ -99,6 +99,16 @@ def _attention(prefix: str, layer: nn.MultiheadAttention, inputs: Sequence[Tenso
     yield _product(f"{prefix}out_proj.weight", out, any(gets), layer.out_proj.weight.requires_grad)
 
 
+def not_counted(model: nn.Module) -> list[str]:
+    """Layers with weight matrices of their own that are not counted, each with its type; a look-up costs none."""
+    known = (*LAYERS, nn.MultiheadAttention, nn.Embedding, nn.EmbeddingBag)
+    return [
+        f"{name or 'the model'} ({type(module).__name__})"
+        for name, module in model.named_modules()
+        if not isinstance(module, known) and any(p.dim() > 1 for p in module.parameters(recurse=False))
+    ]
+
+
 def training_macs(model: nn.Module, *inputs: Tensor) -> int:
     """Multiply-accumulates of one forward and backward pass of `model(*inputs)` with the present `requires_grad`."""
     return sum(layer.total for layer in macs_by_layer(model, *inputs))

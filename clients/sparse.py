@@ -6,7 +6,7 @@ with it, and prune their activations, are in `clients.sparse_layers`.
 """
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -15,16 +15,23 @@ from torch import Tensor
 
 from clients.weights import Weights
 
+Values = TypeVar("Values", Tensor, NDArray[Any])
 
-def powerprop(w: Tensor, beta: float) -> Tensor:
-    """Theta = sign(w) |w|^beta, what a layer computes with where `w` is what is stored, pruned and sent.
+
+def powerprop(w: Values, beta: float) -> Values:
+    """Theta = sign(w) |w|^beta, what a layer computes with where `w`, a tensor or array, is stored, pruned and sent.
 
     The gradient is scaled by beta |w|^(beta - 1), so zeros stay zero and large weights grow; it is 0 at zero,
     whatever beta. beta = 1 gives `w` itself. Raises ValueError for beta below 1.
     """
     if not 1 <= beta < float("inf"):
         raise ValueError(f"beta={beta}: must be at least 1")
-    return w if beta == 1 else _Powerprop.apply(w, beta)
+    if beta == 1:
+        return w
+    if isinstance(w, np.ndarray):
+        return np.asarray(powerprop(torch.from_numpy(w), beta).numpy())
+    theta: Tensor = _Powerprop.apply(w, beta)
+    return theta
 
 
 class _Powerprop(torch.autograd.Function):
@@ -77,13 +84,17 @@ def keep_largest(
     Largest magnitudes first, ties to the lower index in the arrays' order. NaN is never pruned away, so that it is
     seen. floor: from 0 to 1, the part of the target density that every array has at least, of its own largest: with
     0 an array may be emptied, with 1 all become as sparse as the whole.
-    Arrays outside `names` are returned as they are. Raises ValueError for a sparsity outside [0, 1).
+    Arrays outside `names` are returned as they are. Raises ValueError for a sparsity outside [0, 1), and for names
+    that no array has.
     """
     check_share("sparsity", sparsity)
-    chosen = [name for name in weights if name in set(names)]
+    wanted = set(names)
+    if unknown := sorted(wanted - weights.keys()):
+        raise ValueError(f"names={unknown}: must be among {', '.join(weights)}")
+    chosen = [name for name in weights if name in wanted]
     if sparsity == 0 or not chosen:
         return dict(weights)
-    magnitudes = np.concatenate([np.abs(weights[name], dtype=np.float32).ravel() for name in chosen])
+    magnitudes = np.concatenate([np.abs(_as_float(weights[name])).ravel() for name in chosen])
     ends = np.cumsum([weights[name].size for name in chosen])
     count = round((1 - sparsity) * len(magnitudes))
     if floor:
@@ -95,6 +106,11 @@ def keep_largest(
         name: np.where(masks[name], array, array.dtype.type(0)) if name in masks else array
         for name, array in weights.items()
     }
+
+
+def _as_float(array: NDArray[Any]) -> NDArray[Any]:
+    """In a type of at least float32 that holds its values."""
+    return np.asarray(array, np.result_type(array, np.float32))
 
 
 def largest(magnitudes: NDArray[Any], count: int) -> NDArray[np.bool_]:

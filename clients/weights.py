@@ -13,6 +13,8 @@ from torch import nn
 Weights = dict[str, NDArray[Any]]
 """A model's parameters and buffers by name, in the model's canonical (state dict) order; may be partial."""
 
+_FEW = 1 << 16
+"""Values of an array that are averaged in float64, because it costs nothing there."""
 STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
 
 
@@ -64,9 +66,9 @@ class RunningMean:
 
     Each client moves the mean towards its arrays by the share of its weight in the weights so far. So one client's
     mean is that client's arrays, bit for bit, and the mean of equal arrays is what each sent, but that -0.0 may
-    become 0.0. float32 is averaged in float32, where relative errors against float64 sums are (root mean square)
-    0.6e-7 over 10 clients and 5e-7 over 1,000; rounding the exact mean alone makes 0.3e-7. Integers are averaged in a
-    type that holds them, and rounded to the nearest.
+    become 0.0. Arrays of up to 65,536 values are averaged in float64, and rounded once. Larger ones of float32 stay
+    float32, which takes a third of the time; relative errors against float64 sums are then (root mean square) 0.6e-7
+    over 10 clients and 5e-7 over 1,000; rounding alone makes 0.3e-7. Integers are rounded to the nearest.
     """
 
     def __init__(self) -> None:
@@ -75,12 +77,19 @@ class RunningMean:
         self._dtypes: dict[str, np.dtype[Any]] = {}
 
     def add(self, weights: Mapping[str, NDArray[Any]], weight: float) -> None:
-        """Add one client's arrays with its weight, which must be positive and finite."""
+        """Add one client's arrays with its weight, which must be positive and finite.
+
+        Raises ValueError, before anything is added, for another weight, and for shapes other than those before.
+        """
         if not 0 < weight < float("inf"):
             raise ValueError(f"weight {weight}: must be positive and finite")
         for name, array in weights.items():
+            if name in self._means and array.shape != self._means[name].shape:
+                raise ValueError(f"{name}: shape {array.shape} given, {self._means[name].shape} before")
+        for name, array in weights.items():
             if name not in self._means:
-                self._means[name] = np.array(array, np.result_type(array, np.float32))
+                precise = np.float64 if array.size <= _FEW else np.float32
+                self._means[name] = np.array(array, np.result_type(array, precise))
                 self._totals[name] = weight
                 self._dtypes[name] = array.dtype
                 continue

@@ -19,7 +19,7 @@ class Consensus:
 
     def __init__(self, prunable: Collection[str]) -> None:
         self._prunable = prunable
-        self._kept: list[NDArray[np.uint8]] = []
+        self._kept: list[tuple[tuple[str, ...], NDArray[np.uint8]]] = []
         self._sparsities: list[float] = []
         self._densities: list[dict[str, float]] = []
 
@@ -30,7 +30,8 @@ class Consensus:
         if sparsity is not None:
             self._sparsities.append(sparsity)
             self._densities.append(densities_of(arrays))
-            self._kept.append(np.packbits(np.concatenate([(array != 0).ravel() for array in arrays.values()])))
+            kept = np.concatenate([(array != 0).ravel() for array in arrays.values()])
+            self._kept.append((tuple(arrays), np.packbits(kept)))
 
     @property
     def sparsity(self) -> float | None:
@@ -39,16 +40,21 @@ class Consensus:
 
     @property
     def densities(self) -> dict[str, float]:
-        """Mean share of each weight that replies keep."""
-        columns = {name: [row[name] for row in self._densities] for row in self._densities[:1] for name in row}
+        """Mean share of each weight that replies keep, over those that have it."""
+        names = dict.fromkeys(name for row in self._densities for name in row)
+        columns = {name: [row[name] for row in self._densities if name in row] for name in names}
         return {name: sum(column) / len(column) for name, column in columns.items()}
 
     @property
     def mask_iou(self) -> float | None:
-        """Mean over all pairs of replies of what both keep over what either keeps; None for fewer than two replies."""
+        """Mean over all pairs of replies of what both keep over what either keeps; None where there is no pair.
+
+        Replies with other weights, of clients that trained other layer groups, are no pair.
+        """
         pairs = [
             _count(one & other) / max(_count(one | other), 1)  # two that keep nothing cannot be, see `keep_largest`
-            for one, other in combinations(self._kept, 2)
+            for (names, one), (other_names, other) in combinations(self._kept, 2)
+            if names == other_names
         ]
         return sum(pairs) / len(pairs) if pairs else None
 

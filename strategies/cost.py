@@ -56,10 +56,13 @@ class RoundReport:
 
     @property
     def regrowth(self) -> float | None:
-        """How much sparsity averaging lost; None in partial rounds, where replies hold a part of the model."""
+        """How much sparsity averaging lost, 0 where the server pruned more than that.
+
+        None in partial rounds, where replies hold a part of the model.
+        """
         if self.phase == "partial" or self.sparsity_up is None or self.sparsity_model is None:
             return None
-        return self.sparsity_up - self.sparsity_model
+        return max(0.0, self.sparsity_up - self.sparsity_model)
 
     @property
     def train_loss(self) -> float | None:

@@ -111,7 +111,7 @@ class FedAvgStrategy(Strategy):
     # What sparse strategies answer too -----------------------------------------------------------------------
 
     def plan_for(self, plan: RoundPlan, partition: int) -> RoundPlan:
-        """The round's plan as one client gets it."""
+        """The round's plan as one client gets it; where clients train other groups, each array's mean is over those."""
         return plan
 
     def stands_for(self, update: Weights) -> Weights:
@@ -148,8 +148,9 @@ class FedAvgStrategy(Strategy):
         exchange = Exchange(
             plan, sent, self.downlink, sampled, self.roster.clients, self.report, self._plan_as_sent, looked_at
         )
-        asked = Asked.by(plan, self.groups, cohort.max_update_norm)
-        self._reception = Reception(exchange, self.weights, sent, asked, self.stands_for, self.consensus, self.report)
+        self._reception = Reception(
+            exchange, self.weights, sent, self._asked, self.stands_for, self.consensus, self.report
+        )
         self._grid, self._orders = grid, exchange.orders(sampled)
         self.report.seconds_server += time.perf_counter() - started
         self._deadline = time.monotonic() + cohort.round_timeout
@@ -199,6 +200,10 @@ class FedAvgStrategy(Strategy):
         self.lineage = str(state["lineage"])
         self._trained = {int(partition): int(last) for partition, last in state["trained"].items()}
         self.server_optimizer.restore(state["server_optimizer"])
+
+    def _asked(self, partition: int) -> Asked:
+        """What a client's reply must hold."""
+        return Asked.by(self.plan_for(self._plan, partition), self.groups, self.cohort.max_update_norm)
 
     def _plan_as_sent(self, plan: RoundPlan, partition: int) -> RoundPlan:
         own = planned(self, f"plan_for(plan, {partition})", self.plan_for(plan, partition))

@@ -22,7 +22,7 @@ class Reception:
     """Averages a round's replies as they come; holds one accumulator, whatever their number.
 
     exchange: the round's messages. model: the global model, which sets shapes and dtypes. sent: as clients got it.
-    asked: what a reply must hold. stands_for: what a client's arrays mean in the average.
+    asked: what the reply of a client (its partition) must hold. stands_for: what a client's arrays mean in the average.
     consensus: is shown every accepted reply. report: the round's account.
     """
 
@@ -31,7 +31,7 @@ class Reception:
         exchange: Exchange,
         model: Weights,
         sent: Weights,
-        asked: Asked,
+        asked: Callable[[int], Asked],
         stands_for: Callable[[Weights], Weights],
         consensus: Consensus,
         report: RoundReport,
@@ -76,7 +76,7 @@ class Reception:
         self._exchange.received(message)
         try:
             reply = read_reply(message.content, most_bytes(self._model), known=self._sent)
-            reason = refusal(reply, self._model, self._asked, self._stands_for)
+            reason = refusal(reply, self._model, self._asked(partition), self._stands_for)
         except ValueError as error:
             reason = str(error)
         if reason is not None:

@@ -77,15 +77,12 @@ def maco(response: Response, start: Tensor, spectrum: Tensor, steps: int, genera
     touched = torch.zeros_like(start[:, 0])
     for _ in range(steps):
         images = torch.fft.irfft2(torch.polar(spectrum.expand_as(phase), phase), s=size)
-        images.retain_grad()
         crops = torch.cat([_crop(images, generator) for _ in range(_CROPS)])
         crops = crops + _NOISE * torch.randn(crops.shape, generator=generator)
         loss = -response(crops).sum()
-        optimizer.zero_grad()
-        loss.backward()
+        gradient, phase.grad = torch.autograd.grad(loss, (images, phase))
         optimizer.step()
-        assert images.grad is not None
-        touched += images.grad.abs().mean(1)
+        touched += gradient.abs().mean(1)
     with torch.no_grad():
         images = torch.fft.irfft2(torch.polar(spectrum.expand_as(phase), phase), s=size)
     return Features(images, touched / touched.amax((1, 2), keepdim=True).clamp(min=1e-12))

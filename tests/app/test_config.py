@@ -10,8 +10,8 @@ import yaml
 from omegaconf import OmegaConf
 
 from app import schema
+from app.building import build_strategy
 from app.config import ConfigError, check, compose, from_run_config, make, to_yaml
-from app.serve import build_strategy
 from clients.tasks.vocabulary import build_vocabulary
 from strategies.fedavg import FedAvgStrategy
 from strategies.roster import SimulatedRoster

@@ -8,9 +8,9 @@ import math
 
 from omegaconf import OmegaConf
 
+from app.building import build_strategy
 from app.choices import groups
 from app.config import ConfigError, check, compose, make
-from app.serve import build_strategy
 from strategies.roster import SimulatedRoster
 
 WRONG = (-1, math.nan, "no such thing", [[]], {"a": 1})

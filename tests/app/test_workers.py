@@ -13,10 +13,10 @@ from types import SimpleNamespace
 import pytest
 from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
 
+from app.building import build_strategy
 from app.config import compose, make, to_yaml
 from app.flower import marked
 from app.grids import InlineGrid
-from app.serve import build_strategy
 from app.workers import Workers, _Worker
 from clients.messages import PLAN
 from strategies.roster import SimulatedRoster

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from clients.layers import layer_groups, names_in
-from clients.macs import forward_macs, inference_macs, training_macs
+from clients.macs import forward_macs, inference_macs, not_counted, training_macs
 from clients.tasks.resnet import resnet
 from tests.tiny import ConvNet, bits, linear_net, macs_of
 
@@ -122,6 +122,14 @@ def test_attention_by_hand():
     assert inference_macs(model, tokens) == 144 + 72 + 48
     # The input needs no gradient: 144 twice; both products again for each of their two inputs; the output thrice.
     assert training_macs(model, tokens) == 144 * 2 + 72 * 3 + 48 * 3
+
+
+def test_what_is_not_counted_is_named():
+    assert not_counted(resnet(8, 10, 3, "cifar")) == []
+    assert not_counted(nn.Sequential(nn.Embedding(3, 2), nn.MultiheadAttention(2, 1), nn.LayerNorm(2))) == []
+    others = nn.Sequential(nn.Linear(2, 2), nn.LSTM(2, 2), nn.ConvTranspose1d(1, 1, 2))
+    assert not_counted(others) == ["1 (LSTM)", "2 (ConvTranspose1d)"]
+    assert not_counted(nn.Bilinear(2, 2, 2)) == ["the model (Bilinear)"]
 
 
 def test_counting_leaves_the_model_as_it_was():

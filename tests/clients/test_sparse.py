@@ -26,6 +26,11 @@ def test_powerprop_by_hand():
     assert powerprop(w, 2).tolist() == [-256, -1, 0, 0.0625**2, 256]
 
 
+def test_powerprop_of_an_array_is_an_array():
+    theta = powerprop(np.array([4.0, -9.0, 0.0]), 1.5)
+    np.testing.assert_allclose(theta, [8, -27, 0])  # 4^1.5, 9^1.5
+
+
 def test_its_gradient_by_hand():
     w = torch.tensor([-16.0, 0.0, 16.0], requires_grad=True)
     powerprop(w, 1.25).sum().backward()
@@ -111,6 +116,24 @@ def test_one_top_k_over_all_named_arrays(values, sparsity, data):
     assert together.tolist() == expected.tolist()
     assert list(pruned) == list(weights)
     assert pruned["other"] is weights["other"]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.array([1.0, 1 + 1e-12]), np.array([1e-60, 2e-60]), np.array([1e60, 2e60]), np.array([2**24, 2**24 + 1]),
+        np.array([1, -2], np.int8), np.array([-127, -128], np.int8), np.array([0.5, 0.75], np.float16),
+    ],
+)  # fmt: skip
+def test_every_type_is_compared_as_it_is(values):
+    kept = keep_largest({"a": values}, 0.5, iter(["a"]))["a"]
+    assert kept.dtype == values.dtype
+    assert kept.tolist() == [0, values[1]]
+
+
+def test_names_that_no_array_has_are_refused():
+    with pytest.raises(ValueError, match=r"names=\['b', 'c'\]: must be among a"):
+        keep_largest({"a": np.ones(2)}, 0.5, ["c", "a", "b"])
 
 
 def test_half_of_a_hundred_different_values():

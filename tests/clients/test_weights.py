@@ -38,6 +38,23 @@ def test_each_array_is_averaged_over_those_who_sent_it():
     assert mean["b"].tolist() == [7.0]  # one sender: its own value, not 7/3
 
 
+@pytest.mark.parametrize(
+    ("values", "weights", "mean"),
+    [((2, 0, 0), (2, 1, 1), 1), ((0, 4, 0, 0), (1, 1, 1, 1), 1), ((7, 1, 1, 4, 2), (1, 2, 3, 3, 1), 2.6)],
+)
+def test_means_of_several_clients_by_hand(values, weights, mean):
+    given = [({"w": f32(value)}, weight) for value, weight in zip(values, weights, strict=True)]
+    assert weighted_mean(given)["w"].tolist() == f32(mean).tolist()  # the last: (7 + 2 + 3 + 12 + 2) / 10
+
+
+def test_shapes_that_do_not_fit_are_refused_before_anything_is_added():
+    mean = RunningMean()
+    mean.add({"a": f32(1), "b": f32(1)}, 1)
+    with pytest.raises(ValueError, match=r"b: shape \(2,\) given, \(1,\) before"):
+        mean.add({"a": f32(5), "b": f32(1, 2)}, 1)
+    assert mean.result() == {"a": f32(1), "b": f32(1)}
+
+
 def test_nobody_sent_anything():
     assert weighted_mean([]) == {}
 
@@ -68,14 +85,15 @@ def test_the_mean_of_equal_clients_is_what_each_sent(array, examples):
     np.testing.assert_array_equal(mean, array)
 
 
-def test_the_mean_is_close_to_that_of_float64():
-    """Ten clients of 10 +- 1: each step rounds twice, by 4.8e-7 at most (half a last place)."""
+@pytest.mark.parametrize(("size", "most"), [(1 << 16, 4.8e-7), ((1 << 16) + 1, 10 * 2 * 4.8e-7)])
+def test_the_mean_is_close_to_that_of_float64(size, most):
+    """Ten clients of 10 +- 1: half a last place is 4.8e-7; small arrays round once, large ones twice at each step."""
     rng = np.random.default_rng(0)
-    arrays, examples = rng.normal(10, 1, (10, 5000)).astype(np.float32), rng.integers(1, 1000, 10)
+    arrays, examples = rng.normal(10, 1, (10, size)).astype(np.float32), rng.integers(1, 1000, 10)
     mean = weighted_mean([({"w": array}, int(count)) for array, count in zip(arrays, examples, strict=True)])["w"]
     exact = np.average(arrays.astype(np.float64), axis=0, weights=examples)
     assert np.sqrt(np.mean((mean - exact) ** 2)) < 1e-6
-    assert np.abs(mean - exact).max() < 10 * 2 * 4.8e-7
+    assert np.abs(mean - exact).max() < most
 
 
 @pytest.mark.parametrize("dtype", ["<f2", "<f4", ">f4", "<f8", "<i4", "|u1", "|b1"])

@@ -33,6 +33,20 @@ def test_one_reply_agrees_with_nobody_and_none_says_nothing():
     assert (empty.mask_iou, empty.sparsity, empty.densities) == (None, None, {})
 
 
+def test_clients_that_trained_other_groups_are_no_pair():
+    consensus = Consensus(["a", "b"])
+    for one in (reply(1, 0), {"b": np.float32([1, 1])}, reply(0, 0)):
+        consensus.add(one)
+    assert consensus.mask_iou == 0  # the two that have "a"
+    assert consensus.densities == {"a": 0.25, "b": 1}
+
+
+def test_a_server_that_prunes_loses_nothing():
+    report = RoundReport(1)
+    report.pruned(consensus_of(reply(1, 1, 1, 0)), {"a": np.ones(4)}, {"a": np.float32([1, 0, 0, 0])})
+    assert (report.sparsity_up, report.sparsity_model, report.regrowth) == (0.25, 0.75, 0)
+
+
 def test_the_change_of_the_kept_set_by_hand():
     before, after = {"a": np.float32([1, 1, 0, 0])}, {"a": np.float32([1, 0, 1, 0])}
     assert kept_change(before, before) == 0
