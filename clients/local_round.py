@@ -17,7 +17,7 @@ from clients.sparse_layers import sparse_layers
 from clients.sparse_round import measured_densities
 from clients.tasks.task import Examples, Task
 from clients.training import Key, LocalTraining, batches, train
-from clients.weights import Weights
+from clients.weights import Weights, arrays_of, is_statistic, load_weights, weights_of
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class LocalRound:
         plan, training = self.plan, self.training
         with ExitStack() as stack:
             layers = stack.enter_context(sparse_layers(self.model, plan.sparse))
-            self._own_statistics()
+            self._own_statistics(stack)
             learning = stack.enter_context(training_only(self.model, self._trained, training.frozen_norm))
             loss_of = stack.enter_context(self.objective.loss(self.model, learning, self.previous))
             given = self._cached_prefix()
@@ -81,9 +81,12 @@ class LocalRound:
         chosen = range(len(self.groups)) if self.plan.groups is None else self.plan.groups
         return [[named[name] for name in self.groups[index] if name in named] for index in chosen]
 
-    def _own_statistics(self) -> None:
-        """Where statistics stay at home, measure this client's own."""
+    def _own_statistics(self, stack: ExitStack) -> None:
+        """Where statistics stay at home, measure this client's own, for the time of a partial round."""
         if self.batch_norm == "local":  # what another client of this process left must not be seen
+            if self.plan.groups is not None:
+                statistics = [name for name in arrays_of(self.model) if is_statistic(name)]
+                stack.callback(load_weights, self.model, weights_of(self.model, statistics))
             rows = batches(len(self.examples), self.training.batch_size) if self._estimates(self.plan) else ()
             estimate_statistics(self.model, (self.task.prepare(self.examples.inputs[r]) for r in rows))
 
