@@ -17,6 +17,7 @@ from app.config import from_run_config, make, plain
 from app.keepsakes import FOLDER, Keepsakes
 from app.packed_app import PackedClientApp
 from clients.adapter import train_reply
+from clients.allocator import keep_freed_memory
 from clients.memory import LocalModels, Memory
 from clients.messages import WHO, Order
 from clients.numpy_client import FederatedClient
@@ -114,6 +115,7 @@ def _identity(node_config: Mapping[str, Any]) -> dict[str, Any]:
 @lru_cache(maxsize=1)
 def _site(cfg_yaml: str, overrides: str) -> Site:
     """Built once per process and run."""
+    keep_freed_memory()
     cfg = from_run_config({"cfg-yaml": cfg_yaml, "overrides": overrides})
     task: Task = make(cfg, "task")
     training: LocalTraining = make(cfg, "client")
