@@ -2,7 +2,7 @@
 
 The C library gives large blocks back to the system, and every page of them costs a fault when they are asked for again:
 with ResNet-8 and batches of 50 some 20,000 in a client's round, a twelfth of its time. What a process has once used, up
-to a gigabyte, therefore stays with it. Its peak of memory is the same.
+to a gigabyte, therefore stays with it. Its peak of memory is the same there, and 1 to 2 % higher for a model of 200 MB.
 """
 
 import ctypes

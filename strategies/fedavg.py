@@ -151,6 +151,7 @@ class FedAvgStrategy(Strategy):
         self._reception = Reception(
             exchange, self.weights, sent, self._asked, self.stands_for, self.consensus, self.report
         )
+        self._sent_plans: dict[int, RoundPlan] = {}
         self._grid, self._orders = grid, exchange.orders(sampled)
         self.report.seconds_server += time.perf_counter() - started
         self._deadline = time.monotonic() + cohort.round_timeout
@@ -203,11 +204,12 @@ class FedAvgStrategy(Strategy):
 
     def _asked(self, partition: int) -> Asked:
         """What a client's reply must hold."""
-        return Asked.by(self.plan_for(self._plan, partition), self.groups, self.cohort.max_update_norm)
+        return Asked.by(self._sent_plans[partition], self.groups, self.cohort.max_update_norm)
 
     def _plan_as_sent(self, plan: RoundPlan, partition: int) -> RoundPlan:
         own = planned(self, f"plan_for(plan, {partition})", self.plan_for(plan, partition))
-        return replace(own, trained=self._trained.get(partition, 0))
+        sent = self._sent_plans[partition] = replace(own, trained=self._trained.get(partition, 0))
+        return sent
 
     # The round's end ---------------------------------------------------------------------------------------
 
